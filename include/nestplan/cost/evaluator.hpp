@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestplan/cost/network.hpp"
+#include "nestplan/model/plan.hpp"
+#include "nestplan/model/problem.hpp"
+
+namespace nestplan::cost {
+
+/// A plan with every choice made.
+struct PlacedStage {
+  std::vector<int> layers;  ///< indices into Graph::layers, any order
+  int strategy = 0;
+  std::int64_t position = 0;
+  model::Recompute recompute = model::Recompute::kNone;
+  int zero = 0;
+};
+
+struct PlacedPlan {
+  std::int64_t dp = 1;
+  std::int64_t dp_inner = 1;
+  std::vector<PlacedStage> stages;
+};
+
+/// Cost of a plan, straight from the formulas: no dynamic program, no prefix sums, every group of
+/// every pod listed device by device. It is the judge of what the search returns, so it shares with
+/// the search only the network's primitive times and the rounding of memory.
+///
+/// Returns a plan with status kOptimal (meaning here: legal and within memory) or kInfeasible with
+/// the reason (memory exceeded, pod too small, batch not divisible, illegal group…); times and
+/// memory are filled in as far as they are defined. `iteration_time_s` is in seconds.
+/// Throws InvalidInput if the stages are not a partition of the layers into a chain of downsets, if
+/// a layer cannot use its stage's strategy, or if micro-batches of stages differ.
+model::Plan evaluate(const model::Problem& problem, const Network& network,
+                     const PlacedPlan& plan);
+
+}  // namespace nestplan::cost

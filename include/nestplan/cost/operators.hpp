@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "nestplan/model/cluster.hpp"
+
+namespace nestplan::cost {
+
+/// Bytes of a number, and which of a device's peaks applies, in mixed-precision training.
+struct Precision {
+  std::string name;            ///< key into Device::peak_flops for matrix products
+  std::string attention_name;  ///< key for the attention core, which stays in 16 bits under fp8
+  double activation_bytes = 2;
+  double operand_bytes = 2;  ///< of a matrix product's inputs
+};
+
+/// "bf16", "fp16", "fp8", "tf32" or "fp32". Throws InvalidConfig with the list for anything else.
+Precision precision_of(const std::string& name);
+
+/// C[m,n] (+)= A[m,k]·B[k,n] on one device. Dimensions are element counts.
+struct Matmul {
+  double m = 0;
+  double n = 0;
+  double k = 0;
+  double output_bytes = 2;  ///< bytes moved per element of C
+  double flops() const { return 2 * m * n * k; }
+};
+
+/// Fused (flash) attention of `sequences` sequences on one device.
+struct Attention {
+  double sequences = 0;
+  double tokens = 0;  ///< per sequence
+  double heads = 0;
+  double kv_heads = 0;
+  double head_dim = 0;
+  double pairs = 0;  ///< (query, key) pairs of one sequence that the mask admits
+  bool backward = false;
+
+  /// Two products forward, five backward (Dao et al., FlashAttention, arXiv 2205.14135).
+  double flops() const { return (backward ? 10 : 4) * sequences * pairs * heads * head_dim; }
+};
+
+/// An operator whose time is that of its memory traffic.
+struct MemoryBound {
+  double bytes = 0;
+};
+
+using Operator = std::variant<Matmul, Attention, MemoryBound>;
+
+/// How long an operator takes on one device. Implementations may be analytical, interpolate
+/// measurements, or scale another model by measured factors.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+
+  /// Seconds, > 0. Never falls when a dimension grows.
+  virtual double seconds(const Operator& op) const = 0;
+
+  virtual const Precision& precision() const = 0;
+};
+
+/// A roofline with shape-dependent efficiency: max(flops / (peak·e), bytes / (bandwidth·e_m)) plus
+/// a fixed cost per kernel. The constants are global: none belongs to a device or a model.
+class AnalyticalCostModel final : public CostModel {
+ public:
+  /// Throws InvalidInput if `device` lacks the peak of `precision` or its memory bandwidth.
+  AnalyticalCostModel(const model::Device& device, Precision precision);
+
+  double seconds(const Operator& op) const override;
+  const Precision& precision() const override { return precision_; }
+
+ private:
+  double time(const Matmul& op) const;
+  double time(const Attention& op) const;
+  double time(const MemoryBound& op) const;
+
+  Precision precision_;
+  double matmul_flops_ = 0;     ///< FLOP/s
+  double attention_flops_ = 0;  ///< FLOP/s
+  double bandwidth_ = 0;        ///< bytes/s
+};
+
+}  // namespace nestplan::cost

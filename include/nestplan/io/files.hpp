@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "nestplan/model/cluster.hpp"
+#include "nestplan/model/graph.hpp"
+#include "nestplan/model/plan.hpp"
+
+namespace nestplan::io {
+
+/// Readers throw InvalidInput with "file: field: what is wrong (what would be right)" for content
+/// and IoError for files that cannot be read. Unknown keys are errors.
+
+/// `parse_…` read the text of a file, which `file` names in messages; `read_…` read the file.
+
+/// Reads a `nestplan.graph/1` file. Counts come out quantised (see model::Graph).
+model::Graph read_graph(const std::filesystem::path& path);
+model::Graph parse_graph(std::string_view text, const std::string& file);
+
+/// Reads a `nestplan.cluster/1` file.
+model::Cluster read_cluster(const std::filesystem::path& path);
+model::Cluster parse_cluster(std::string_view text, const std::string& file);
+
+/// Reads a `nestplan.plan/1` file, written by `plan` or by hand, for `graph`. Only `strategy` and
+/// per stage `layers` and `strategy` are needed; costs, if present, are ignored.
+model::PartialPlan read_plan(const std::filesystem::path& path, const model::Graph& graph);
+model::PartialPlan parse_plan(std::string_view text, const std::string& file,
+                              const model::Graph& graph);
+
+/// A graph as a `nestplan.graph/1` document; `read_graph` of it gives the same graph back.
+std::string graph_to_json(const model::Graph& graph);
+
+/// A plan as a `nestplan.plan/1` document, two-space indented, ending in a newline. The same plan
+/// gives the same bytes, `search` aside. Rates per device count the devices in use, not idle ones.
+/// What is unknown is null: throughput in tokens or FLOPs when the graph does not tell them, times
+/// and strategy of a search that found no plan.
+///
+/// `global_batch` is PlanOptions::global_batch, in sequences. Without it, the batch is taken to be
+/// dp·micro_batch·microbatches, which is more than was asked for when batches are uneven.
+std::string plan_to_json(const model::Plan& plan, const model::Graph& graph,
+                         const model::Cluster& cluster,
+                         std::optional<std::int64_t> global_batch = std::nullopt);
+
+/// What a JSON file is: its `format`, such as "nestplan.graph/1", or "huggingface" for a model
+/// config. Throws InvalidInput if it is none of ours.
+std::string detect_format(const std::filesystem::path& path);
+
+/// A file to be written in one piece: the constructor proves that it can be written (before a long
+/// search) without touching an existing file of that name; `commit` writes aside, flushes and
+/// renames. Nothing else is ever left behind. Symbolic links are followed; pipes and devices, which
+/// cannot be replaced, are written to directly.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Throws IoError naming the path and the system's reason.
+  void commit(const std::string& content);
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+};
+
+}  // namespace nestplan::io

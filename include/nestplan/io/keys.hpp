@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nestplan::io {
+
+/// The keys of one kind of JSON object. Readers refuse every other key, and the schemas in
+/// inputs/schemas list the same ones.
+struct KeySet {
+  std::string name;  ///< its `$defs` entry in the schema; empty for the whole document
+  std::vector<std::string> required;
+  std::vector<std::string> optional;
+};
+
+/// Objects of a `nestplan.graph/1` document.
+namespace graph_keys {
+extern const KeySet kGraph, kStrategy, kLayer, kCost, kCollective, kEdge;
+}
+
+/// Objects of a `nestplan.cluster/1` document.
+namespace cluster_keys {
+extern const KeySet kCluster, kDevice, kNetwork, kLevel;
+}
+
+/// Objects of a `nestplan.plan/1` document.
+namespace plan_keys {
+extern const KeySet kPlan, kThroughput, kStrategy, kBatch, kDevices, kStage, kTime, kMemory,
+    kTimeSplit, kSearch;
+}
+
+inline constexpr const char* kGraphFormat = "nestplan.graph/1";
+inline constexpr const char* kClusterFormat = "nestplan.cluster/1";
+inline constexpr const char* kPlanFormat = "nestplan.plan/1";
+inline constexpr const char* kBatchFormat = "nestplan.batch/1";
+
+/// All key sets of a format; empty for a format without a reader.
+std::vector<KeySet> known_keys(const std::string& format);
+
+}  // namespace nestplan::io

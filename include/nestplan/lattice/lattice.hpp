@@ -1,0 +1,82 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nestplan/model/graph.hpp"
+
+namespace nestplan::lattice {
+
+/// Index of a downset: 0 is the empty set, size()-1 the whole graph. A proper subset always has
+/// the smaller index.
+using DownsetId = std::int32_t;
+
+/// The downsets of a model graph: the sets of layers that contain all successors of their members,
+/// in other words the suffixes in which a pipeline can be cut. They are numbered by (cardinality,
+/// members), so that waves of equal cardinality are contiguous and the order is reproducible.
+///
+/// Memory: `words()` 64-bit words a downset. A graph of `n` layers in a row has `n + 1` downsets,
+/// two parallel branches of `n` have `(n + 1)²`.
+class Lattice {
+ public:
+  /// All downsets of `graph`. Wave by wave: a set grows by any layer whose successors it holds.
+  /// Time O(downsets · layers · words). Throws MemoryLimit beyond `max_downsets`.
+  static Lattice enumerate(const model::Graph& graph, std::int64_t max_downsets = kDefaultMax);
+
+  /// Only the downsets of one chain: `stages` from the first to the last, together all layers.
+  /// Throws InvalidInput if an edge leads backwards or a layer is missing or doubled.
+  static Lattice of_chain(const model::Graph& graph,
+                          const std::vector<std::vector<int>>& stages);
+
+  static constexpr std::int64_t kDefaultMax = 20'000'000;
+
+  DownsetId size() const { return static_cast<DownsetId>(cardinality_.size()); }
+  DownsetId whole() const { return size() - 1; }
+  int layers() const { return layers_; }
+  int words() const { return words_; }
+  int cardinality(DownsetId d) const { return cardinality_[static_cast<std::size_t>(d)]; }
+
+  /// Members as a bit set over layer indices.
+  std::span<const std::uint64_t> members(DownsetId d) const {
+    return {bits_.data() + static_cast<std::size_t>(d) * static_cast<std::size_t>(words_),
+            static_cast<std::size_t>(words_)};
+  }
+  bool contains(DownsetId d, int layer) const {
+    return (members(d)[static_cast<std::size_t>(layer) / 64] >> (layer % 64) & 1U) != 0;
+  }
+
+  /// `inner ⊆ outer`.
+  bool subset(DownsetId inner, DownsetId outer) const {
+    const auto a = members(inner);
+    const auto b = members(outer);
+    for (std::size_t w = 0; w < a.size(); ++w) {
+      if ((a[w] & ~b[w]) != 0) return false;
+    }
+    return true;
+  }
+
+  /// Whether every downset contains all those before it, as for layers in a row.
+  bool totally_ordered() const { return totally_ordered_; }
+
+  /// First downset with more members than `d`; size() if there is none.
+  DownsetId next_wave(DownsetId d) const {
+    return wave_begin_[static_cast<std::size_t>(cardinality(d)) + 1];
+  }
+
+  /// Members of `outer` that are not in `inner`, ascending.
+  std::vector<int> difference(DownsetId outer, DownsetId inner) const;
+
+ private:
+  Lattice(int layers, std::vector<std::uint64_t> bits);
+
+  int layers_ = 0;
+  int words_ = 0;
+  std::vector<std::uint64_t> bits_;
+  std::vector<int> cardinality_;
+  std::vector<DownsetId> wave_begin_;  ///< by cardinality, layers()+2 entries
+  bool totally_ordered_ = false;
+};
+
+}  // namespace nestplan::lattice

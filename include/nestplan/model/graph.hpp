@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nestplan::model {
+
+enum class CollectiveOp : std::uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+enum class Phase : std::uint8_t { kForward, kBackward };
+
+/// The devices that take part in a layer's collective, relative to the stage it runs in.
+enum class GroupKind : std::uint8_t { kTensor, kContext, kExpert, kData };
+
+/// A communication step inside one layer, per micro-batch.
+/// `bytes` is the full buffer for all_reduce, all_gather and reduce_scatter, and what one device
+/// sends for all_to_all.
+struct Collective {
+  Phase phase = Phase::kForward;
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  GroupKind group = GroupKind::kTensor;
+  double bytes = 0;
+};
+
+/// Cost of one layer under one strategy: per device, and per micro-batch where it is a time or an
+/// activation.
+struct LayerCost {
+  double forward_s = 0;
+  double backward_s = 0;
+  double parameters = 0;
+  double expert_parameters = 0;  ///< sharded and synchronised over dp·cp/ep devices
+  double activation_bytes = 0;   ///< kept per micro-batch in flight without recomputation
+  double checkpoint_bytes = 0;   ///< kept per micro-batch in flight with full recomputation
+  std::vector<Collective> collectives;
+};
+
+/// How a layer is split inside a stage.
+struct Strategy {
+  std::string id;
+  std::int64_t tp = 1;   ///< tensor parallel
+  std::int64_t sp = 1;   ///< sequence parallel; a note, its effect is in the costs
+  std::int64_t cp = 1;   ///< context parallel
+  std::int64_t ep = 1;   ///< expert parallel
+  std::int64_t etp = 1;  ///< tensor parallel inside experts; a note, its effect is in the costs
+  std::int64_t micro_batch = 1;
+};
+
+struct Layer {
+  std::string id;
+  std::vector<std::optional<LayerCost>> costs;  ///< one per strategy; empty: cannot use it
+};
+
+/// A tensor from layer `from` to layer `to` (indices into Graph::layers).
+struct Edge {
+  int from = 0;
+  int to = 0;
+  std::vector<double> bytes;  ///< per strategy, per device and micro-batch
+};
+
+/// The model to be placed: a directed acyclic graph of layers.
+///
+/// Byte and parameter counts are multiples of 2^-10 (see `quantise_counts`), so that sums over
+/// layers are exact in whatever order they are taken, and search and evaluator agree to the byte.
+struct Graph {
+  std::string name;
+  std::vector<Strategy> strategies;
+  std::vector<Layer> layers;
+  std::vector<Edge> edges;
+
+  /// Tokens of one sequence; empty when the graph does not say (throughput is then in samples).
+  std::optional<double> tokens_per_sample;
+  /// Model FLOPs of one sequence, forward and backward, without recomputation.
+  std::optional<double> model_flops_per_sample;
+};
+
+/// Rounds every byte and parameter count of `graph` up to a multiple of 2^-10.
+void quantise_counts(Graph& graph);
+
+/// Topological order of the layers; ties by index. Throws InvalidInput naming a layer on a cycle.
+std::vector<int> topological_order(const Graph& graph);
+
+const char* to_string(CollectiveOp op);
+const char* to_string(Phase phase);
+const char* to_string(GroupKind group);
+
+}  // namespace nestplan::model

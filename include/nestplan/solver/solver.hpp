@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+
+#include "nestplan/cost/network.hpp"
+#include "nestplan/model/plan.hpp"
+#include "nestplan/model/problem.hpp"
+
+namespace nestplan::solver {
+
+/// A sign of life from a running search.
+struct Progress {
+  double seconds = 0;
+  std::int64_t configurations_done = 0;
+  std::int64_t configurations_total = 0;
+  double best_s = 0;         ///< iteration time of the best plan so far; 0: none yet
+  double lower_bound_s = 0;  ///< no plan can be faster
+};
+
+/// How to search; none of it changes the plan (a time limit may stop before the optimum).
+struct SearchSettings {
+  double time_limit_s = std::numeric_limits<double>::infinity();
+  std::function<void(const Progress&)> progress;  ///< called now and then, if set
+  std::function<bool()> stop_requested;           ///< polled now and then, if set
+  bool prune = true;     ///< false: fill every table in full (tests and measurements)
+  bool collapse = true;  ///< false: keep every dimension even where it is forced (tests)
+};
+
+/// The exact optimum of the model over everything `problem.options` leaves open, with ties broken
+/// canonically. The plan has been through cost::evaluate; a disagreement is an InternalError.
+/// Status kOptimal, kFeasible (stopped early), or kInfeasible with the reason.
+/// Throws InvalidConfig for options that no search can satisfy by their form (batch < 1, …).
+model::Plan solve(const model::Problem& problem, const cost::Network& network,
+                  const SearchSettings& settings = {});
+
+/// Chooses optimally what `partial` leaves open (dp_inner, positions, recompute, ZeRO), keeps
+/// layers, strategies and dp, and evaluates the result. If nothing fits, the nearest completion is
+/// evaluated and comes back kInfeasible with its breakdown.
+model::Plan complete(const model::Problem& problem, const cost::Network& network,
+                     const model::PartialPlan& partial);
+
+}  // namespace nestplan::solver

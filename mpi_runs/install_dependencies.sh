@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what nestplan needs on Debian or Ubuntu; the only list of packages there is.
+#   install_dependencies.sh          to build
+#   install_dependencies.sh --tests  to build and test
+# Does nothing when all is there. Needs root or sudo otherwise.
+set -euo pipefail
+
+packages=(g++ make cmake nlohmann-json3-dev libfmt-dev libcli11-dev)
+case "${1:-}" in
+  "") ;;
+  --tests) packages+=(libgtest-dev clang-format ccache git) ;;
+  *) echo "usage: $(basename "$0") [--tests]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "needs root or sudo to install: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
+echo "installing: ${missing[*]}" >&2
+"${apt[@]}" update -q >&2
+"${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2

@@ -1,0 +1,275 @@
+#include "cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+constexpr std::string_view kSection = "plan";
+
+struct Subcommand {
+  Command command;
+  const char* name;
+  const char* help;
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {Command::kPlan, "plan", "find the fastest plan that fits, with a proof of how good it is"},
+    {Command::kEvaluate, "evaluate", "cost of a given plan, stage by stage"},
+    {Command::kInspect, "inspect", "what is in a model, cluster, graph or plan file"},
+};
+
+/// Names of the options of a command that a configuration file may set.
+std::vector<std::string> config_keys() {
+  std::vector<std::string> keys;
+  for (const Option& option : options()) {
+    if (option.belongs_to(Command::kPlan) && option.name != "config" &&
+        option.name != "dump-config") {
+      keys.emplace_back(option.name);
+    }
+  }
+  return keys;
+}
+
+/// The table's own spelling of `name`, which outlives any file.
+std::string_view option_named(std::string_view name) {
+  for (const Option& option : options()) {
+    if (option.name == name) return option.name;
+  }
+  throw InternalError(fmt::format("no option is called {}", name));
+}
+
+void add_option(CLI::App& app, const Option& option, RawValues& raw) {
+  std::string names = fmt::format("--{}", option.name);
+  if (!option.letter.empty()) names = fmt::format("-{},{}", option.letter, names);
+  const auto store = [&raw, name = option.name](const CLI::results_t& values) {
+    raw[name] = values;
+    return true;
+  };
+  CLI::Option* added = nullptr;
+  if (option.is_switch()) {
+    added = app.add_flag_callback(names, [&raw, name = option.name] { raw[name] = {"true"}; });
+  } else {
+    added = app.add_option(names, store);
+    added->type_name(std::string(option.value));
+    added->type_size(1)->expected(1)->allow_extra_args(false);
+    added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (!option.fallback.empty()) added->default_str(std::string(option.fallback));
+  }
+  added->description(std::string(option.help))->group(std::string(option.group));
+}
+
+/// Text of `--flag` in an argument such as `--flag=3`.
+std::string_view flag_part(std::string_view argument) {
+  return argument.substr(0, argument.find('='));
+}
+
+[[noreturn]] void refuse_argument(std::string_view argument, const Subcommand* subcommand) {
+  std::vector<std::string> known;
+  if (subcommand == nullptr) {
+    known = {"--help", "--version"};
+    for (const Subcommand& entry : kSubcommands) known.emplace_back(entry.name);
+  } else {
+    for (const Option& option : options()) {
+      if (option.belongs_to(subcommand->command)) known.push_back(fmt::format("--{}", option.name));
+    }
+  }
+  const bool flag = argument.starts_with('-');
+  const char* const kind = flag ? "option" : subcommand == nullptr ? "command" : "argument";
+  const std::string where = subcommand == nullptr ? "" : fmt::format(" of {}", subcommand->name);
+  const bool can_hint = flag || subcommand == nullptr;
+  throw InvalidConfig(fmt::format("unknown {} {}{}{}", kind, util::quoted(argument), where,
+                                  can_hint ? util::hint(flag_part(argument), known) : ""));
+}
+
+/// One line without CLI11's trailing remarks.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Items of the `[plan]` section of a configuration file.
+RawValues read_config(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
+  const std::vector<std::string> keys = config_keys();
+  RawValues values;
+  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
+    if (item.name == "++" || item.name == "--") continue;  // CLI11's marks of a section's ends
+    if (item.parents != std::vector<std::string>{std::string(kSection)}) {
+      throw InvalidInput(
+          fmt::format("{}: {}: not in the section [{}]", path, item.fullname(), kSection));
+    }
+    if (std::find(keys.begin(), keys.end(), item.name) == keys.end()) {
+      throw InvalidInput(fmt::format("{}: [{}] {}: unknown key{}", path, kSection, item.name,
+                                     util::hint(item.name, keys)));
+    }
+    auto& collected = values[option_named(item.name)];
+    collected.insert(collected.end(), item.inputs.begin(), item.inputs.end());
+  }
+  return values;
+}
+
+/// Flags over file: what is not on the command line comes from the file.
+void add_config(const std::string& path, RawValues& raw) {
+  RawValues from_file = read_config(path);
+  try {
+    parse_flags(Command::kPlan, from_file);
+  } catch (const InvalidConfig& error) {
+    throw InvalidInput(fmt::format("{}: {}", path, error.what()));
+  }
+  raw.merge(from_file);
+}
+
+std::string config_string(const Option& option, const std::string& text) {
+  if (text.find_first_of("\"#\n") != std::string::npos) {
+    throw InvalidConfig(
+        fmt::format("--{}: {} has a character (\" or #) that a configuration file cannot hold",
+                    option.name, util::quoted(text)));
+  }
+  return fmt::format("\"{}\"", text);
+}
+
+/// Values as a configuration file writes them; empty for those that are not set.
+class ConfigWriter {
+ public:
+  ConfigWriter(const Option& option, const Flags& flags) : option_(option), flags_(flags) {}
+
+  std::string operator()(const Switch& type) const { return flags_.*type.field ? "true" : "false"; }
+  std::string operator()(const Text& type) const {
+    const std::string& text = flags_.*type.field;
+    return text.empty() ? "" : config_string(option_, text);
+  }
+  std::string operator()(const Integer& type) const { return scalar(flags_.*type.field); }
+  std::string operator()(const Duration& type) const { return scalar(flags_.*type.field); }
+  std::string operator()(const Choice& type) const { return scalar(flags_.*type.field); }
+  std::string operator()(const IntegerList& type) const { return list(flags_.*type.field); }
+  std::string operator()(const RealList& type) const { return list(flags_.*type.field); }
+  std::string operator()(const ChoiceList& type) const { return list(flags_.*type.field); }
+
+ private:
+  template <typename Value>
+  static std::string scalar(const std::optional<Value>& value) {
+    return value ? fmt::format("{}", *value) : "";
+  }
+  template <typename Value>
+  static std::string list(const std::vector<Value>& values) {
+    return values.empty() ? "" : fmt::format("[{}]", fmt::join(values, ", "));
+  }
+
+  const Option& option_;
+  const Flags& flags_;
+};
+
+void describe_app(CLI::App& app) {
+  app.name("nestplan");
+  app.description(
+      "Plans the distributed training of large models: the fastest parallel strategy and device\n"
+      "placement that fits in memory, with a bound on what can be better.");
+  app.set_version_flag("--version", std::string("nestplan ") + NESTPLAN_VERSION);
+  app.set_help_flag("-h,--help", "print this and stop");
+  app.allow_extras();
+  app.footer(
+      "Exit codes: 0 done, 1 internal error, 2 bad usage or input, 3 no feasible plan,\n"
+      "4 stopped by signal or time limit, 5 file system failure, 6 out of memory.");
+}
+
+void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
+                    std::vector<std::string>& files) {
+  CLI::App* sub = app.add_subcommand(subcommand.name, subcommand.help);
+  sub->allow_extras();
+  sub->set_help_flag();  // so that its heading is not the first one
+  for (const Option& option : options()) {
+    if (option.belongs_to(subcommand.command)) add_option(*sub, option, raw);
+  }
+  sub->set_help_flag("-h,--help", "print this and stop")->group("Run and output");
+  if (subcommand.command == Command::kEvaluate) {
+    sub->add_option("PLAN", files, "the plan, a nestplan.plan/1 file");
+    sub->footer(
+        "Takes the flags of the search, so that they can be repeated; what the plan fixes stays: "
+        "its\n"
+        "layers, strategies, micro-batch and dp, and any position, recompute and ZeRO it names.");
+  } else if (subcommand.command == Command::kInspect) {
+    sub->add_option("FILES", files, "what to describe: models, clusters, graphs, plans");
+  }
+}
+
+/// The one command that was given. Throws InvalidConfig for none, several, or leftovers.
+Command chosen_command(const CLI::App& app) {
+  const Subcommand* chosen = nullptr;
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (!app.got_subcommand(subcommand.name)) continue;
+    if (chosen != nullptr) {
+      throw InvalidConfig(
+          fmt::format("{} and {}: one command at a time", chosen->name, subcommand.name));
+    }
+    chosen = &subcommand;
+  }
+  if (chosen != nullptr) {
+    const std::vector<std::string> extras = app.get_subcommand(chosen->name)->remaining();
+    if (!extras.empty()) refuse_argument(extras.front(), chosen);
+  }
+  if (!app.remaining().empty()) refuse_argument(app.remaining().front(), nullptr);
+  if (chosen == nullptr) {
+    throw InvalidConfig("a command is needed: plan, evaluate or inspect (see nestplan --help)");
+  }
+  return chosen->command;
+}
+
+}  // namespace
+
+Invocation parse_command_line(int argc, const char* const* argv) {
+  Invocation invocation;
+  RawValues raw;
+  CLI::App app;
+  describe_app(app);
+  for (const Subcommand& subcommand : kSubcommands) {
+    add_subcommand(app, subcommand, raw, invocation.files);
+  }
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    invocation.text = app.help();
+    return invocation;
+  } catch (const CLI::CallForVersion& version) {
+    invocation.text = std::string(version.what()) + "\n";
+    return invocation;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();
+    throw InvalidConfig(what.substr(0, what.find(':')) + ": a value is needed");
+  } catch (const CLI::ParseError& error) {
+    throw InvalidConfig(first_line(error.what()));
+  }
+
+  invocation.command = chosen_command(app);
+  if (invocation.command == Command::kEvaluate && invocation.files.size() != 1) {
+    throw InvalidConfig(
+        fmt::format("evaluate: one plan file is needed, {} given", invocation.files.size()));
+  }
+  const auto config = raw.find("config");
+  if (config != raw.end()) add_config(parse_flags(invocation.command, raw).config, raw);
+  invocation.flags = parse_flags(invocation.command, raw);
+  return invocation;
+}
+
+std::string dump_config(const Flags& flags) {
+  const std::vector<std::string> keys = config_keys();
+  std::string text = fmt::format("[{}]\n", kSection);
+  for (const Option& option : options()) {
+    if (std::find(keys.begin(), keys.end(), option.name) == keys.end()) continue;
+    const std::string value = std::visit(ConfigWriter(option, flags), option.type);
+    text += fmt::format("# {}\n", option.help);
+    text += value.empty() ? fmt::format("# {} =\n", option.name)
+                          : fmt::format("{} = {}\n", option.name, value);
+  }
+  return text;
+}
+
+}  // namespace nestplan::cli

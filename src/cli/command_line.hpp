@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/flags.hpp"
+
+namespace nestplan::cli {
+
+/// A command line, understood.
+struct Invocation {
+  Command command = Command::kPlan;
+  Flags flags;
+  std::vector<std::string> files;   ///< `evaluate P`: one; `inspect F…`: any number
+  std::optional<std::string> text;  ///< `--help` or `--version`: print this and be done
+};
+
+/// Understands a command line; defaults < `--config` file < flags.
+/// Throws InvalidConfig (flags) or InvalidInput (the file) with one line, IoError for a file that
+/// cannot be read.
+Invocation parse_command_line(int argc, const char* const* argv);
+
+/// The options of `plan` as a file that `--config` reads back to the same options.
+std::string dump_config(const Flags& flags);
+
+}  // namespace nestplan::cli

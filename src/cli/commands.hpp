@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/flags.hpp"
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::cli {
+
+ExitCode run_plan(const Flags& flags);
+ExitCode run_evaluate(const Flags& flags, const std::string& plan_file);
+ExitCode run_inspect(const Flags& flags, const std::vector<std::string>& files);
+
+}  // namespace nestplan::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+
+namespace nestplan::cli {
+
+/// Writes a result to stdout. A reader that went away (`| head`) is no error; anything else that
+/// keeps the text from arriving is an IoError.
+void print_result(std::string_view text);
+
+/// Writes to stderr as it stands; failures are ignored, there is nowhere left to report them.
+void print_error_text(std::string_view text);
+
+/// The same for one line.
+void print_message(std::string_view line);
+
+/// True if stderr is a terminal.
+bool stderr_is_terminal();
+
+/// From here on SIGINT and SIGTERM ask the search to stop; a second one ends the process.
+void install_stop_handlers();
+
+/// A stop was asked for.
+bool stop_requested();
+
+/// From here on a closed pipe is an error of the write, not the end of the process, and no file
+/// that is opened can take the place of a standard stream that was closed from the start.
+void prepare_standard_streams();
+
+}  // namespace nestplan::cli

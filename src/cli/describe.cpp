@@ -1,0 +1,373 @@
+#include "cli/describe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "cli/inputs.hpp"
+#include "cli/text.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/io/files.hpp"
+#include "nestplan/io/huggingface.hpp"
+#include "nestplan/model/architecture.hpp"
+#include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string line(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<14}{}\n", label, text);
+}
+
+std::string title(const char* kind, const std::string& name, const std::string& path) {
+  return fmt::format("{} {} ({})\n", kind, printable(name), printable(path));
+}
+
+std::string parameters_text(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  const std::string brief = count >= 1'000'000'000 ? fmt::format("{:.2f} billion", value / 1e9)
+                                                   : fmt::format("{:.2f} million", value / 1e6);
+  return fmt::format("{} ({})", util::format_count(count), brief);
+}
+
+/// Bytes/s that a device gets on its way up to each level when all send:
+/// β_0 = b_0/o_0, β_l = min over 1 ≤ j ≤ l of b_j/o_j.
+std::vector<double> effective_bandwidths(const std::vector<model::NetworkLevel>& levels) {
+  std::vector<double> effective;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const double own = levels[l].bandwidth / levels[l].oversubscription;
+    effective.push_back(l < 2 ? own : std::min(effective.back(), own));
+  }
+  return effective;
+}
+
+/// The blocks from the whole machine down to one device.
+std::string tree_text(const model::Cluster& cluster) {
+  const auto& levels = cluster.network.levels;
+  std::string out;
+  std::size_t depth = 0;
+  const auto branch = [&](const std::string& text) {
+    out += "  " + (depth == 0 ? "" : std::string(3 * (depth - 1), ' ') + "└─ ") + text + '\n';
+    ++depth;
+  };
+  std::int64_t size = cluster.devices();
+  branch(fmt::format("{} ({} devices)", printable(levels.back().name), util::format_count(size)));
+  for (std::size_t l = levels.size(); l-- > 0;) {
+    size /= levels[l].fanout;
+    const std::string below =
+        l == 0 ? printable(cluster.device.name) : printable(levels[l - 1].name);
+    branch(fmt::format("{} × {}{}", util::format_count(levels[l].fanout), below,
+                       l == 0 ? "" : fmt::format(" of {}", util::format_count(size))));
+  }
+  return out;
+}
+
+std::string device_text(const model::Device& device) {
+  std::string text =
+      fmt::format("{}: {}", printable(device.name), util::format_bytes_binary(device.memory_bytes));
+  if (device.reserved_bytes > 0) {
+    text += fmt::format(" less {} reserved", util::format_bytes_binary(device.reserved_bytes));
+  }
+  if (device.memory_bandwidth > 0) {
+    text += fmt::format(" at {}", util::format_si(device.memory_bandwidth, "B/s"));
+  }
+  for (const auto& [precision, flops] : device.peak_flops) {
+    text += fmt::format(", {} {}", precision, util::format_si(flops, "FLOP/s"));
+  }
+  return text;
+}
+
+/// Sums over the layers that can use a strategy.
+struct StrategyTotals {
+  std::size_t layers = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  double parameters = 0;
+  double activation_bytes = 0;
+};
+
+StrategyTotals totals_of(const model::Graph& graph, std::size_t strategy) {
+  StrategyTotals totals;
+  for (const model::Layer& layer : graph.layers) {
+    const std::optional<model::LayerCost>& cost = layer.costs[strategy];
+    if (!cost) continue;
+    ++totals.layers;
+    totals.forward_s += cost->forward_s;
+    totals.backward_s += cost->backward_s;
+    totals.parameters += cost->parameters + cost->expert_parameters;
+    totals.activation_bytes += cost->activation_bytes;
+  }
+  return totals;
+}
+
+/// Whether any two layers are ordered by the edges, so that stages can only be cut in one order.
+bool is_chain(const model::Graph& graph) {
+  const std::vector<int> order = model::topological_order(graph);
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+    const auto joins = [&](const model::Edge& edge) {
+      return edge.from == order[i] && edge.to == order[i + 1];
+    };
+    if (std::none_of(graph.edges.begin(), graph.edges.end(), joins)) return false;
+  }
+  return true;
+}
+
+std::vector<std::string> layer_ids(const model::Graph& graph) {
+  std::vector<std::string> ids;
+  for (const int layer : model::topological_order(graph)) {
+    ids.push_back(graph.layers[static_cast<std::size_t>(layer)].id);
+  }
+  return ids;
+}
+
+/// A member of a plan document as text; "?" where a plan written by hand does not say.
+std::string member_text(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) return "?";
+  const nlohmann::json& value = object.at(key);
+  return value.is_string() ? printable(value.get<std::string>()) : value.dump();
+}
+
+std::optional<double> member_number(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) return {};
+  return object.at(key).get<double>();
+}
+
+std::vector<std::string> member_names(const nlohmann::json& object, const char* key) {
+  std::vector<std::string> names;
+  if (!object.is_object() || !object.contains(key)) return names;
+  for (const nlohmann::json& name : object.at(key)) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+nlohmann::json read_object(const std::string& path) {
+  std::ifstream file(path);
+  nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) {
+    throw InvalidInput(fmt::format("{}: not a JSON object when read again", path));
+  }
+  return document;
+}
+
+std::string stages_text(const nlohmann::json& stages) {
+  Table table({{"stage", Table::Align::kRight},
+               {"layers"},
+               {"strategy"},
+               {"position", Table::Align::kRight},
+               {"devices", Table::Align::kRight},
+               {"recompute"},
+               {"ZeRO", Table::Align::kRight},
+               {"micro-batch", Table::Align::kRight},
+               {"memory", Table::Align::kRight}});
+  std::size_t number = 0;
+  for (const nlohmann::json& stage : stages) {
+    const nlohmann::json none;
+    const auto part = [&](const char* key) -> const nlohmann::json& {
+      return stage.is_object() && stage.contains(key) ? stage.at(key) : none;
+    };
+    const auto time = member_number(part("time"), "total_s");
+    const auto memory = member_number(part("memory"), "total_bytes");
+    table.add({fmt::format("{}", ++number), names_text(member_names(stage, "layers")),
+               member_text(stage, "strategy"), member_text(stage, "position"),
+               member_text(stage, "devices"), member_text(stage, "recompute"),
+               member_text(stage, "zero"), time ? util::format_seconds(*time) : "?",
+               memory ? util::format_bytes_binary(*memory) : "?"});
+  }
+  return table.text(1);
+}
+
+}  // namespace
+
+Description describe_model(const std::string& path, const Flags& flags) {
+  const model::Architecture a = io::read_architecture(path);
+  const std::int64_t sequence = sequence_of(flags, a);
+  const std::int64_t embedding = model::embedding_parameters(a).total(a.vocab);
+  const std::int64_t block = model::block_parameters(a).total(a.vocab);
+  const std::int64_t head = model::head_parameters(a).total(a.vocab);
+  const std::int64_t total = model::total_parameters(a);
+  const double per_token =
+      cost::model_flops_per_sample(a, sequence) / static_cast<double>(sequence);
+
+  Description d;
+  d.text =
+      title("model", a.name, path) +
+      line("family", fmt::format("{}, {}", a.family, a.causal ? "decoder" : "encoder")) +
+      line("layers", util::format_count(a.layers)) + line("hidden", util::format_count(a.hidden)) +
+      line("attention",
+           fmt::format("{} heads of {}, {} for keys and values", a.heads, a.head_dim, a.kv_heads)) +
+      line("MLP", fmt::format("{}{}", util::format_count(a.ffn), a.gated_mlp ? ", gated" : "")) +
+      line("vocabulary", fmt::format("{}{}", util::format_count(a.vocab),
+                                     a.tied_embeddings ? ", tied output layer" : "")) +
+      line("positions", util::format_count(a.max_positions)) +
+      line("parameters", parameters_text(total)) + line("  embedding", parameters_text(embedding)) +
+      line("  layer",
+           fmt::format("{} × {}", util::format_count(a.layers), parameters_text(block))) +
+      line("  head", parameters_text(head)) +
+      line("training",
+           fmt::format("{} per token, forward and backward, at {} tokens per sequence",
+                       util::format_si(per_token, "FLOP"), util::format_count(sequence)));
+  d.json = Json{{"kind", "model"},
+                {"file", path},
+                {"name", a.name},
+                {"family", a.family},
+                {"causal", a.causal},
+                {"layers", a.layers},
+                {"hidden", a.hidden},
+                {"heads", a.heads},
+                {"kv_heads", a.kv_heads},
+                {"head_dim", a.head_dim},
+                {"ffn", a.ffn},
+                {"gated_mlp", a.gated_mlp},
+                {"vocab", a.vocab},
+                {"tied_embeddings", a.tied_embeddings},
+                {"max_positions", a.max_positions},
+                {"parameters",
+                 {{"total", total}, {"embedding", embedding}, {"layer", block}, {"head", head}}},
+                {"sequence", sequence},
+                {"flops_per_token", per_token}};
+  return d;
+}
+
+Description describe_cluster(const std::string& path) {
+  const model::Cluster cluster = io::read_cluster(path);
+  const auto& levels = cluster.network.levels;
+  const std::vector<double> effective = effective_bandwidths(levels);
+
+  Table table({{"level", Table::Align::kRight},
+               {"name"},
+               {"blocks", Table::Align::kRight},
+               {"devices each", Table::Align::kRight},
+               {"bandwidth", Table::Align::kRight},
+               {"oversubscription", Table::Align::kRight},
+               {"effective β", Table::Align::kRight},
+               {"latency", Table::Align::kRight}});
+  Json json_levels = Json::array();
+  std::int64_t size = 1;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    const model::NetworkLevel& level = levels[l];
+    size *= level.fanout;
+    const std::int64_t blocks = cluster.devices() / size;
+    table.add({fmt::format("{}", l), printable(level.name), util::format_count(blocks),
+               util::format_count(size), util::format_si(level.bandwidth, "B/s"),
+               fmt::format("{} : 1", plain_number(level.oversubscription)),
+               util::format_si(effective[l], "B/s"), util::format_seconds(level.latency_s)});
+    json_levels.push_back({{"name", level.name},
+                           {"fanout", level.fanout},
+                           {"blocks", blocks},
+                           {"devices", size},
+                           {"bandwidth_bytes_per_s", level.bandwidth},
+                           {"oversubscription", level.oversubscription},
+                           {"effective_bytes_per_s", effective[l]},
+                           {"latency_s", level.latency_s}});
+  }
+
+  Description d;
+  d.text = title("cluster", cluster.name, path) +
+           line("devices", util::format_count(cluster.devices())) +
+           line("device", device_text(cluster.device)) +
+           line("collectives", cluster.network.collectives) + '\n' + table.text(1) + '\n' +
+           tree_text(cluster);
+  d.json = Json{{"kind", "cluster"},
+                {"file", path},
+                {"name", cluster.name},
+                {"devices", cluster.devices()},
+                {"device",
+                 {{"name", cluster.device.name},
+                  {"memory_bytes", cluster.device.memory_bytes},
+                  {"reserved_bytes", cluster.device.reserved_bytes},
+                  {"memory_bytes_per_s", cluster.device.memory_bandwidth},
+                  {"peak_flops_per_s", cluster.device.peak_flops}}},
+                {"collectives", cluster.network.collectives},
+                {"levels", json_levels}};
+  return d;
+}
+
+Description describe_graph(const std::string& path) {
+  const model::Graph graph = io::read_graph(path);
+  const bool chain = is_chain(graph);
+
+  Table table({{"strategy"},
+               {"tp", Table::Align::kRight},
+               {"cp", Table::Align::kRight},
+               {"ep", Table::Align::kRight},
+               {"micro-batch", Table::Align::kRight},
+               {"layers", Table::Align::kRight},
+               {"forward", Table::Align::kRight},
+               {"backward", Table::Align::kRight},
+               {"parameters", Table::Align::kRight},
+               {"activations", Table::Align::kRight}});
+  Json strategies = Json::array();
+  for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+    const model::Strategy& strategy = graph.strategies[s];
+    const StrategyTotals totals = totals_of(graph, s);
+    table.add({printable(strategy.id), fmt::format("{}", strategy.tp),
+               fmt::format("{}", strategy.cp), fmt::format("{}", strategy.ep),
+               fmt::format("{}", strategy.micro_batch), fmt::format("{}", totals.layers),
+               util::format_seconds(totals.forward_s), util::format_seconds(totals.backward_s),
+               util::format_si(totals.parameters, ""),
+               util::format_bytes_binary(totals.activation_bytes)});
+    strategies.push_back({{"id", strategy.id},
+                          {"tp", strategy.tp},
+                          {"cp", strategy.cp},
+                          {"ep", strategy.ep},
+                          {"micro_batch", strategy.micro_batch},
+                          {"layers", totals.layers},
+                          {"forward_s", totals.forward_s},
+                          {"backward_s", totals.backward_s},
+                          {"parameters", totals.parameters},
+                          {"activation_bytes", totals.activation_bytes}});
+  }
+
+  Description d;
+  d.text = title("graph", graph.name, path) +
+           line("layers", fmt::format("{}: {}", graph.layers.size(),
+                                      shortened(names_text(layer_ids(graph)), 90))) +
+           line("edges", fmt::format("{}", graph.edges.size())) +
+           line("shape", chain ? "a chain: stages can be cut in one order only" : "branching") +
+           "\n  sums over the layers, per device and micro-batch\n" + table.text(0);
+  d.json = Json{{"kind", "graph"},
+                {"file", path},
+                {"name", graph.name},
+                {"layers", graph.layers.size()},
+                {"edges", graph.edges.size()},
+                {"chain", chain},
+                {"strategies", strategies}};
+  return d;
+}
+
+Description describe_plan(const std::string& path) {
+  const nlohmann::json plan = read_object(path);
+  const nlohmann::json none = nlohmann::json::object();
+  const nlohmann::json& strategy = plan.contains("strategy") ? plan.at("strategy") : none;
+
+  std::string summary = member_text(plan, "status");
+  if (const auto seconds = member_number(plan, "iteration_time_s")) {
+    summary += fmt::format(", {} per iteration (objective {})", util::format_seconds(*seconds),
+                           member_text(plan, "objective"));
+  }
+  std::string degrees;
+  for (const char* key :
+       {"dp", "dp_inner", "dp_outer", "pp", "micro_batch", "microbatches", "schedule"}) {
+    degrees +=
+        fmt::format("{}{} {}", degrees.empty() ? "" : " · ", key, member_text(strategy, key));
+  }
+
+  Description d;
+  d.text = title("plan", "", path) + line("status", summary) + line("strategy", degrees);
+  if (plan.contains("stages")) d.text += '\n' + stages_text(plan.at("stages"));
+  d.json = Json{{"kind", "plan"}, {"file", path}};
+  for (const auto& [key, value] : plan.items()) {
+    if (key != "format") d.json[key] = value;
+  }
+  return d;
+}
+
+}  // namespace nestplan::cli

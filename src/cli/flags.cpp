@@ -1,0 +1,242 @@
+#include "cli/flags.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "nestplan/model/names.hpp"
+#include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
+constexpr unsigned kEvaluate = static_cast<unsigned>(Command::kEvaluate);
+constexpr unsigned kInspect = static_cast<unsigned>(Command::kInspect);
+constexpr unsigned kSolving = kPlan | kEvaluate;
+constexpr unsigned kAll = kPlan | kEvaluate | kInspect;
+
+/// Large enough for every machine, small enough that products of two stay exact.
+constexpr std::int64_t kMost = 1'000'000'000;
+
+constexpr std::string_view kInputs = "Inputs";
+constexpr std::string_view kSpace = "What the search may choose";
+constexpr std::string_view kModel = "What is assumed";
+constexpr std::string_view kRun = "Run and output";
+
+constexpr std::array<Option, 27> kOptions{{
+    {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "", kAll,
+     Text{&Flags::model}},
+    {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
+     "", kAll, Text{&Flags::graph}},
+    {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "", kAll,
+     Text{&Flags::cluster}},
+    {"global-batch", "", "N", kInputs, "sequences per iteration", "", kSolving,
+     Integer{&Flags::global_batch, 1}},
+    {"seq", "", "N", kInputs,
+     "tokens per sequence (--model: 4096 or the model's longest; --graph: to count tokens)", "",
+     kAll, Integer{&Flags::seq, 1}},
+
+    {"micro-batch", "", "N,…", kSpace,
+     "sequences per micro-batch (--model: 1,2,4; --graph: all it has)", "", kSolving,
+     IntegerList{&Flags::micro_batch, 1, kMost}},
+    {"tp", "", "N,…", kSpace,
+     "tensor-parallel degrees (--model: powers of two up to 8 and the nearest level's size)", "",
+     kSolving, IntegerList{&Flags::tp, 1, kMost}},
+    {"cp", "", "N,…", kSpace, "context-parallel degrees (all the graph has)", "", kSolving,
+     IntegerList{&Flags::cp, 1, kMost}},
+    {"ep", "", "N,…", kSpace, "expert-parallel degrees (all the graph has)", "", kSolving,
+     IntegerList{&Flags::ep, 1, kMost}},
+    {"pp", "", "N,…", kSpace, "numbers of pipeline stages (all)", "", kSolving,
+     IntegerList{&Flags::pp, 1, kMost}},
+    {"dp", "", "N,…", kSpace, "data-parallel degrees (all)", "", kSolving,
+     IntegerList{&Flags::dp, 1, kMost}},
+    {"dp-inner", "", "N,…", kSpace, "data-parallel copies inside one pod (all)", "", kSolving,
+     IntegerList{&Flags::dp_inner, 1, kMost}},
+    {"recompute", "", "WHAT,…", kSpace, "activation recomputation per stage: none, full",
+     "none,full", kSolving, ChoiceList{&Flags::recompute, model::recompute_names}},
+    {"zero", "", "N,…", kSpace, "ZeRO stages per pipeline stage: 0 to 3", "0,1,2,3", kSolving,
+     IntegerList{&Flags::zero, 0, 3}},
+    {"per-stage-strategies", "", "", kSpace, "stages of one plan may differ in strategy", "",
+     kSolving, Switch{&Flags::per_stage_strategies}},
+    {"allow-uneven-batch", "", "", kSpace,
+     "the batch need not divide; the last micro-batches are then partly empty", "", kSolving,
+     Switch{&Flags::allow_uneven_batch}},
+
+    {"objective", "", "NAME", kModel,
+     "1f1b: sum + (m-1)·max; paper: (m+p-1)·max (1f1b, or the plan's)", "", kSolving,
+     Choice{&Flags::objective, model::objective_names}},
+    {"schedule", "", "NAME", kModel, "1f1b or gpipe (1f1b, or the plan's)", "", kSolving,
+     Choice{&Flags::schedule, model::schedule_names}},
+    {"state-bytes", "", "W,G,O", kModel, "bytes per parameter: weight, gradient, optimizer",
+     "2,4,12", kSolving, RealList{&Flags::state_bytes, 3}},
+    {"precision", "", "NAME", kModel, "which of the device's peak rates counts", "bf16", kSolving,
+     Text{&Flags::precision}},
+
+    {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
+     kPlan, Duration{&Flags::time_limit}},
+    {"output", "o", "FILE", kRun, "write the plan there as nestplan.plan/1 (- is stdout)", "",
+     kSolving, Text{&Flags::output}},
+    {"config", "", "FILE", kRun, "options from the file's [plan] section; flags win", "", kPlan,
+     Text{&Flags::config}},
+    {"dump-config", "", "", kRun, "print the options as a file for --config, and stop", "", kPlan,
+     Switch{&Flags::dump_config}},
+    {"json", "", "", kRun, "print JSON instead of text", "", kAll, Switch{&Flags::json}},
+    {"verbose", "v", "", kRun, "print every stage, and how the search went", "", kAll,
+     Switch{&Flags::verbose}},
+    {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "", kAll,
+     Switch{&Flags::quiet}},
+}};
+
+std::vector<std::string> split_at_commas(const std::vector<std::string>& values) {
+  std::vector<std::string> parts;
+  for (const std::string& value : values) {
+    std::size_t begin = 0;
+    while (true) {
+      const std::size_t comma = value.find(',', begin);
+      parts.push_back(value.substr(begin, comma - begin));
+      if (comma == std::string::npos) break;
+      begin = comma + 1;
+    }
+  }
+  return parts;
+}
+
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return number;
+}
+
+/// Reads the values of one option into the field that the table names.
+class Reader {
+ public:
+  Reader(const Option& option, const std::vector<std::string>& values, Flags& flags)
+      : option_(option), values_(values), flags_(flags) {}
+
+  void operator()(const Switch& type) const {
+    const std::string& value = single();
+    if (value != "true" && value != "false")
+      fail(fmt::format("{} is neither true nor false", util::quoted(value)));
+    flags_.*type.field = value == "true";
+  }
+
+  void operator()(const Text& type) const {
+    if (single().empty()) fail("the value is empty");
+    flags_.*type.field = single();
+  }
+
+  void operator()(const Integer& type) const {
+    flags_.*type.field = integer(single(), type.least, kMost);
+  }
+
+  void operator()(const Duration& type) const {
+    const double seconds = real(single());
+    if (seconds <= 0) fail(fmt::format("{} is not a positive number of seconds", single()));
+    flags_.*type.field = seconds;
+  }
+
+  void operator()(const IntegerList& type) const {
+    auto& list = flags_.*type.field;
+    for (const std::string& part : split_at_commas(values_)) {
+      list.push_back(integer(part, type.least, type.most));
+    }
+    sort_unique(list);
+  }
+
+  void operator()(const RealList& type) const {
+    const std::vector<std::string> parts = split_at_commas(values_);
+    if (parts.size() != type.size) {
+      fail(fmt::format("{} numbers are needed, {} given (for example {})", type.size, parts.size(),
+                       option_.fallback));
+    }
+    for (const std::string& part : parts) {
+      const double number = real(part);
+      if (number < 0) fail(fmt::format("{} is negative", part));
+      (flags_.*type.field).push_back(number);
+    }
+  }
+
+  void operator()(const Choice& type) const { flags_.*type.field = known(single(), type.names()); }
+
+  void operator()(const ChoiceList& type) const {
+    auto& list = flags_.*type.field;
+    for (const std::string& part : split_at_commas(values_))
+      list.push_back(known(part, type.names()));
+    sort_unique(list);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InvalidConfig(fmt::format("--{}: {}", option_.name, what));
+  }
+
+  const std::string& single() const {
+    if (values_.size() != 1) {
+      fail(fmt::format("given {} times ({}); it takes one value", values_.size(),
+                       fmt::join(values_, ", ")));
+    }
+    return values_.front();
+  }
+
+  std::int64_t integer(const std::string& text, std::int64_t least, std::int64_t most) const {
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number) fail(fmt::format("{} is not a whole number", util::quoted(text)));
+    if (*number < least || *number > most) {
+      fail(fmt::format("{} is out of range ({} to {})", text, least, most));
+    }
+    return *number;
+  }
+
+  double real(const std::string& text) const {
+    const auto number = parse_number<double>(text);
+    if (!number || !std::isfinite(*number))
+      fail(fmt::format("{} is not a finite number", util::quoted(text)));
+    return *number;
+  }
+
+  std::string known(const std::string& word, const std::vector<std::string>& names) const {
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      fail(fmt::format("unknown value {}{}; known are {}", util::quoted(word),
+                       util::hint(word, names), fmt::join(names, ", ")));
+    }
+    return word;
+  }
+
+  template <typename Value>
+  static void sort_unique(std::vector<Value>& list) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+
+  const Option& option_;
+  const std::vector<std::string>& values_;
+  Flags& flags_;
+};
+
+}  // namespace
+
+std::span<const Option> options() { return kOptions; }
+
+Flags parse_flags(Command command, const RawValues& raw) {
+  Flags flags;
+  for (const Option& option : kOptions) {
+    if (!option.belongs_to(command)) continue;
+    const auto given = raw.find(option.name);
+    if (given != raw.end()) {
+      std::visit(Reader(option, given->second, flags), option.type);
+    } else if (!option.fallback.empty()) {
+      std::visit(Reader(option, {std::string(option.fallback)}, flags), option.type);
+    }
+  }
+  return flags;
+}
+
+}  // namespace nestplan::cli

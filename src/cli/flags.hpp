@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace nestplan::cli {
+
+enum class Command : unsigned { kPlan = 1, kEvaluate = 2, kInspect = 4 };
+
+/// Everything a command line can say, as read through the table of options.
+struct Flags {
+  // inputs
+  std::string model;
+  std::string graph;
+  std::string cluster;
+  std::optional<std::int64_t> global_batch;
+  std::optional<std::int64_t> seq;
+  std::string precision;
+  std::vector<double> state_bytes;
+  // what the search may choose
+  std::vector<std::int64_t> micro_batch, tp, cp, ep, pp, dp, dp_inner;
+  std::vector<std::string> recompute;
+  std::vector<std::int64_t> zero;
+  std::optional<std::string> objective;
+  std::optional<std::string> schedule;
+  bool per_stage_strategies = false;
+  bool allow_uneven_batch = false;
+  // how it runs and what comes out
+  std::optional<double> time_limit;
+  std::string output;
+  std::string config;
+  bool dump_config = false;
+  bool json = false;
+  bool verbose = false;
+  bool quiet = false;
+};
+
+struct Switch {
+  bool Flags::*field;
+};
+struct Text {
+  std::string Flags::*field;
+};
+struct Integer {
+  std::optional<std::int64_t> Flags::*field;
+  std::int64_t least;
+};
+/// A positive number of seconds.
+struct Duration {
+  std::optional<double> Flags::*field;
+};
+struct IntegerList {
+  std::vector<std::int64_t> Flags::*field;
+  std::int64_t least;
+  std::int64_t most;
+};
+/// Exactly `size` numbers, none negative.
+struct RealList {
+  std::vector<double> Flags::*field;
+  std::size_t size;
+};
+struct Choice {
+  std::optional<std::string> Flags::*field;
+  std::vector<std::string> (*names)();
+};
+struct ChoiceList {
+  std::vector<std::string> Flags::*field;
+  std::vector<std::string> (*names)();
+};
+using OptionType =
+    std::variant<Switch, Text, Integer, Duration, IntegerList, RealList, Choice, ChoiceList>;
+
+/// One option: the only place that knows its name, help, default and bounds.
+struct Option {
+  std::string_view name;    ///< without dashes
+  std::string_view letter;  ///< short form without dash, or empty
+  std::string_view value;   ///< what `--help` calls the value; empty for switches
+  std::string_view group;   ///< heading in `--help`
+  std::string_view help;
+  std::string_view fallback;  ///< default as it would be written on the command line; empty: none
+  unsigned commands;          ///< bits of Command
+  OptionType type;
+
+  bool belongs_to(Command command) const {
+    return (commands & static_cast<unsigned>(command)) != 0;
+  }
+  bool is_switch() const { return std::holds_alternative<Switch>(type); }
+};
+
+/// All options of all commands, in the order of `--help`.
+std::span<const Option> options();
+
+/// What was said for each option, as text; values of lists may still hold commas.
+using RawValues = std::map<std::string_view, std::vector<std::string>>;
+
+/// Checks `raw` against the table and fills in the defaults of `command`.
+/// Throws InvalidConfig, one line that names the flag and what would be right.
+Flags parse_flags(Command command, const RawValues& raw);
+
+}  // namespace nestplan::cli

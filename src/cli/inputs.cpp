@@ -1,0 +1,162 @@
+#include "cli/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "nestplan/cost/operators.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/io/files.hpp"
+#include "nestplan/io/huggingface.hpp"
+#include "nestplan/model/names.hpp"
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+constexpr std::int64_t kDefaultSequence = 4096;
+constexpr std::int64_t kLargestDefaultTp = 8;
+
+/// Powers of two up to the devices of the nearest network level.
+std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) {
+  const std::int64_t most = std::min(kLargestDefaultTp, cluster.network.levels.front().fanout);
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t tp = 1; tp <= most; tp *= 2) degrees.push_back(tp);
+  return degrees;
+}
+
+cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& needed,
+                                     const model::Architecture& architecture,
+                                     const model::Cluster& cluster) {
+  const auto first_of = [](auto&&... lists) {
+    std::vector<std::int64_t> chosen;
+    ((chosen.empty() ? void(chosen = lists) : void()), ...);
+    return chosen;
+  };
+  cost::ProfileOptions options;
+  options.sequence = sequence_of(flags, architecture);
+  options.tp = first_of(needed.tp, flags.tp, default_tensor_degrees(cluster));
+  options.micro_batches =
+      first_of(needed.micro_batches, flags.micro_batch, std::vector<std::int64_t>{1, 2, 4});
+  options.precision = flags.precision;
+  return options;
+}
+
+model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
+                           const model::Cluster& cluster, std::vector<std::string>& remarks) {
+  const model::Architecture architecture = io::read_architecture(flags.model);
+  std::vector<cost::DroppedDegree> dropped;
+  model::Graph graph =
+      cost::build_graph(architecture, cluster.device,
+                        profile_options(flags, needed, architecture, cluster), &dropped);
+  for (const cost::DroppedDegree& degree : dropped) {
+    remarks.push_back(fmt::format("tp {} is left out: {}", degree.tp, degree.reason));
+  }
+  return graph;
+}
+
+model::Graph read_costs(const Flags& flags) {
+  model::Graph graph = io::read_graph(flags.graph);
+  if (flags.seq) {
+    const auto tokens = static_cast<double>(*flags.seq);
+    if (graph.tokens_per_sample && *graph.tokens_per_sample != tokens) {
+      throw InvalidConfig(fmt::format("--seq: the graph {} has costs for {} tokens per sequence",
+                                      flags.graph, *graph.tokens_per_sample));
+    }
+    graph.tokens_per_sample = tokens;
+  }
+  return graph;
+}
+
+void check_presence(const Flags& flags) {
+  if (flags.model.empty() == flags.graph.empty()) {
+    throw InvalidConfig(flags.model.empty()
+                            ? "--model or --graph is needed: what is to be planned"
+                            : "--model and --graph exclude each other: give one of them");
+  }
+  if (flags.cluster.empty()) throw InvalidConfig("--cluster is needed: the machine to plan for");
+  if (!flags.global_batch) {
+    throw InvalidConfig("--global-batch is needed: sequences per iteration");
+  }
+}
+
+model::PlanOptions plan_options(const Flags& flags) {
+  model::PlanOptions options;
+  options.global_batch = *flags.global_batch;
+  options.micro_batches = flags.micro_batch;
+  options.tp = flags.tp;
+  options.cp = flags.cp;
+  options.ep = flags.ep;
+  options.pp = flags.pp;
+  options.dp = flags.dp;
+  options.dp_inner = flags.dp_inner;
+  options.recompute.clear();
+  for (const std::string& name : flags.recompute) {
+    options.recompute.push_back(model::parse_recompute(name));
+  }
+  std::sort(options.recompute.begin(), options.recompute.end());
+  options.zero.clear();
+  for (const std::int64_t stage : flags.zero) options.zero.push_back(static_cast<int>(stage));
+  if (flags.objective) options.objective = model::parse_objective(*flags.objective);
+  if (flags.schedule) options.schedule = model::parse_schedule(*flags.schedule);
+  options.per_stage_strategies = flags.per_stage_strategies;
+  options.allow_uneven_batch = flags.allow_uneven_batch;
+  options.state_bytes = {flags.state_bytes[0], flags.state_bytes[1], flags.state_bytes[2]};
+  return options;
+}
+
+/// Micro-batches and degrees that no strategy of a graph has are a slip of the pen.
+void check_degrees(const Flags& flags, const model::Graph& graph) {
+  const auto check = [&](const char* flag, const std::vector<std::int64_t>& wanted,
+                         std::int64_t model::Strategy::*degree) {
+    std::vector<std::int64_t> known;
+    for (const model::Strategy& strategy : graph.strategies) known.push_back(strategy.*degree);
+    std::sort(known.begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
+    const auto offered = [&](std::int64_t value) {
+      return std::binary_search(known.begin(), known.end(), value);
+    };
+    if (!wanted.empty() && std::none_of(wanted.begin(), wanted.end(), offered)) {
+      throw InvalidConfig(fmt::format("--{}: no strategy of {} has {}; it has {}", flag, graph.name,
+                                      fmt::join(wanted, ", "), fmt::join(known, ", ")));
+    }
+  };
+  check("micro-batch", flags.micro_batch, &model::Strategy::micro_batch);
+  check("tp", flags.tp, &model::Strategy::tp);
+  check("cp", flags.cp, &model::Strategy::cp);
+  check("ep", flags.ep, &model::Strategy::ep);
+}
+
+std::unique_ptr<cost::Network> build_network(const std::string& file,
+                                             const model::Cluster& cluster) {
+  try {
+    return cost::make_network(cluster);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+}  // namespace
+
+Setup load_setup(const Flags& flags, const NeededDegrees& needed) {
+  check_presence(flags);
+  Setup setup;
+  setup.precision = cost::precision_of(flags.precision).name;
+  setup.problem.options = plan_options(flags);
+  setup.problem.cluster = io::read_cluster(flags.cluster);
+  setup.problem.graph = flags.graph.empty()
+                            ? profile_model(flags, needed, setup.problem.cluster, setup.remarks)
+                            : read_costs(flags);
+  check_degrees(flags, setup.problem.graph);
+  setup.network = build_network(flags.cluster, setup.problem.cluster);
+  return setup;
+}
+
+std::int64_t sequence_of(const Flags& flags, const model::Architecture& architecture) {
+  if (flags.seq) return *flags.seq;
+  return architecture.max_positions > 0 ? std::min(kDefaultSequence, architecture.max_positions)
+                                        : kDefaultSequence;
+}
+
+}  // namespace nestplan::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/flags.hpp"
+#include "nestplan/cost/network.hpp"
+#include "nestplan/model/architecture.hpp"
+#include "nestplan/model/problem.hpp"
+
+namespace nestplan::cli {
+
+/// What a search or an evaluation works on.
+struct Setup {
+  model::Problem problem;
+  std::unique_ptr<cost::Network> network;
+  std::string precision;
+  std::vector<std::string> remarks;  ///< for stderr: what was asked for and could not be had
+};
+
+/// Degrees that a model's graph must offer; empty lists: those of the flags, or the defaults.
+struct NeededDegrees {
+  std::vector<std::int64_t> tp;
+  std::vector<std::int64_t> micro_batches;
+};
+
+/// Reads model (or graph) and cluster, and gathers the options of the search.
+/// Throws InvalidConfig, InvalidInput or IoError naming flag or file.
+Setup load_setup(const Flags& flags, const NeededDegrees& needed = {});
+
+/// Tokens per sequence: `--seq`, or 4096 or the model's longest if that is less.
+std::int64_t sequence_of(const Flags& flags, const model::Architecture& architecture);
+
+}  // namespace nestplan::cli

@@ -1,0 +1,608 @@
+#include "nestplan/cost/evaluator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nestplan/cost/memory.hpp"
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::cost {
+namespace {
+
+using model::CollectiveOp;
+
+std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::string str(std::int64_t number) { return std::to_string(number); }
+
+std::string bytes_str(double bytes) { return str(static_cast<std::int64_t>(bytes)); }
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+std::string field(std::size_t stage, const char* name) {
+  return "plan: stages[" + std::to_string(stage) + "]." + name + ": ";
+}
+
+void check_degrees(const PlacedPlan& plan, const model::PlanOptions& options) {
+  if (options.global_batch < 1) {
+    throw InvalidConfig("global batch " + str(options.global_batch) + ": it must be at least 1");
+  }
+  if (plan.dp < 1) {
+    throw InvalidInput("plan: strategy.dp: " + str(plan.dp) + " (it must be at least 1)");
+  }
+  if (plan.dp_inner < 1 || plan.dp % plan.dp_inner != 0) {
+    throw InvalidInput("plan: strategy.dp_inner: " + str(plan.dp_inner) +
+                       " (it must be a divisor of dp = " + str(plan.dp) + ")");
+  }
+}
+
+/// Stage of every layer. Throws unless the stages partition the layers.
+std::vector<int> stage_of_layers(const model::Graph& graph, const PlacedPlan& plan) {
+  std::vector<int> stage_of(graph.layers.size(), -1);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].layers.empty()) {
+      throw InvalidInput(field(s, "layers") + "empty (a stage has at least one layer)");
+    }
+    for (const int layer : plan.stages[s].layers) {
+      if (layer < 0 || idx(layer) >= graph.layers.size()) {
+        throw InvalidInput(field(s, "layers") + "no layer has index " + str(layer) +
+                           " (the graph has " + std::to_string(graph.layers.size()) + ")");
+      }
+      int& stage = stage_of[idx(layer)];
+      if (stage >= 0) {
+        throw InvalidInput(field(s, "layers") + "\"" + graph.layers[idx(layer)].id +
+                           "\" is already in stages[" + str(stage) + "]");
+      }
+      stage = static_cast<int>(s);
+    }
+  }
+  const auto missing = std::find(stage_of.begin(), stage_of.end(), -1);
+  if (missing != stage_of.end()) {
+    throw InvalidInput("plan: stages: layer \"" + graph.layers[idx(missing - stage_of.begin())].id +
+                       "\" is in no stage");
+  }
+  return stage_of;
+}
+
+void check_order(const model::Graph& graph, const std::vector<int>& stage_of) {
+  for (const model::Edge& edge : graph.edges) {
+    const int from = stage_of[idx(edge.from)];
+    const int to = stage_of[idx(edge.to)];
+    if (from > to) {
+      throw InvalidInput(field(idx(to), "layers") + "\"" + graph.layers[idx(edge.to)].id +
+                         "\" needs \"" + graph.layers[idx(edge.from)].id +
+                         "\", which comes later, in stages[" + str(from) + "]");
+    }
+  }
+}
+
+std::string usable_strategies(const model::Graph& graph, const model::Layer& layer) {
+  std::string ids;
+  for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+    if (layer.costs[s]) ids += (ids.empty() ? "" : ", ") + graph.strategies[s].id;
+  }
+  return ids.empty() ? "none" : ids;
+}
+
+void check_choices(const model::Graph& graph, const PlacedPlan& plan) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const PlacedStage& stage = plan.stages[s];
+    if (stage.strategy < 0 || idx(stage.strategy) >= graph.strategies.size()) {
+      throw InvalidInput(field(s, "strategy") + "no strategy has index " + str(stage.strategy));
+    }
+    if (stage.zero < 0 || stage.zero > 3) {
+      throw InvalidInput(field(s, "zero") + str(stage.zero) + " (it is 0, 1, 2 or 3)");
+    }
+    if (stage.position < 0) {
+      throw InvalidInput(field(s, "position") + str(stage.position) + " (it is at least 0)");
+    }
+    const model::Strategy& strategy = graph.strategies[idx(stage.strategy)];
+    for (const int layer : stage.layers) {
+      if (graph.layers[idx(layer)].costs[idx(stage.strategy)]) continue;
+      throw InvalidInput(field(s, "strategy") + "layer \"" + graph.layers[idx(layer)].id +
+                         "\" has no costs for \"" + strategy.id + "\" (it has " +
+                         usable_strategies(graph, graph.layers[idx(layer)]) + ")");
+    }
+    const std::int64_t first = graph.strategies[idx(plan.stages[0].strategy)].micro_batch;
+    if (strategy.micro_batch != first) {
+      throw InvalidInput(field(s, "strategy") + "\"" + strategy.id + "\" is for micro-batches of " +
+                         str(strategy.micro_batch) + ", but the first stage has " + str(first));
+    }
+  }
+}
+
+/// What all stages share.
+struct Frame {
+  std::int64_t devices = 0;
+  std::int64_t dp_inner = 1;
+  std::int64_t dp_outer = 1;
+  std::int64_t pod_size = 0;
+  std::int64_t micro_batch = 1;
+  std::int64_t microbatches = 1;
+};
+
+enum class Group : std::uint8_t { kTensor, kContext, kExpert, kData, kExpertPeers };
+constexpr std::size_t kGroups = 5;
+
+Group group_of(model::GroupKind kind) {
+  switch (kind) {
+    case model::GroupKind::kTensor:
+      return Group::kTensor;
+    case model::GroupKind::kContext:
+      return Group::kContext;
+    case model::GroupKind::kExpert:
+      return Group::kExpert;
+    case model::GroupKind::kData:
+      return Group::kData;
+  }
+  throw InternalError("a collective has a group that does not exist");
+}
+
+/// `ep` may split the data-parallel members of a pod, or join those of whole consecutive pods.
+bool expert_groups_exist(const Frame& frame, const model::Strategy& strategy) {
+  const std::int64_t per_pod = strategy.cp * frame.dp_inner;
+  if (per_pod % strategy.ep == 0) return true;
+  return strategy.ep % per_pod == 0 && frame.dp_outer % (strategy.ep / per_pod) == 0;
+}
+
+/// The groups of one stage over all pods, reduced to the distinct shapes they have in the network.
+class StageGroups {
+ public:
+  StageGroups(const Network& network, const Frame& frame, const model::Strategy& strategy,
+              std::int64_t position)
+      : network_(network), frame_(frame), strategy_(strategy), position_(position) {}
+
+  /// Seconds of the slowest group.
+  double collective_s(CollectiveOp op, double bytes, Group group) {
+    double slowest = 0;
+    for (const GroupShape& shape : shapes(group)) {
+      slowest = std::max(slowest, network_.collective_s(op, bytes, shape));
+    }
+    return slowest;
+  }
+
+ private:
+  std::int64_t replicas_per_pod() const { return strategy_.cp * frame_.dp_inner; }
+
+  /// Member `i` of the data-parallel group of tensor rank `t`; pod by pod.
+  std::int64_t data_member(std::int64_t i, std::int64_t t) const {
+    const std::int64_t pod = i / replicas_per_pod();
+    const std::int64_t replica = i % replicas_per_pod();
+    return pod * frame_.pod_size + position_ + replica * strategy_.tp + t;
+  }
+
+  const std::set<GroupShape>& shapes(Group group) {
+    auto& known = shapes_[static_cast<std::size_t>(group)];
+    if (!known) {
+      known.emplace();
+      list(group, *known);
+    }
+    return *known;
+  }
+
+  void list(Group group, std::set<GroupShape>& out) const {
+    const std::int64_t tp = strategy_.tp;
+    const std::int64_t cp = strategy_.cp;
+    const std::int64_t ep = strategy_.ep;
+    const std::int64_t members = replicas_per_pod() * frame_.dp_outer;
+    switch (group) {
+      case Group::kTensor:
+        return add_shapes(members, tp, out,
+                          [&](std::int64_t g, std::int64_t i) { return data_member(g, i); });
+      case Group::kContext:
+        return add_shapes(members / cp * tp, cp, out, [&](std::int64_t g, std::int64_t i) {
+          return data_member(g / tp * cp + i, g % tp);
+        });
+      case Group::kExpert:
+        return add_shapes(members / ep * tp, ep, out, [&](std::int64_t g, std::int64_t i) {
+          return data_member(g / tp * ep + i, g % tp);
+        });
+      case Group::kData:
+        return add_shapes(tp, members, out,
+                          [&](std::int64_t g, std::int64_t i) { return data_member(i, g); });
+      case Group::kExpertPeers:
+        return add_shapes(ep * tp, members / ep, out, [&](std::int64_t g, std::int64_t i) {
+          return data_member(g / tp + i * ep, g % tp);
+        });
+    }
+  }
+
+  /// Shapes of `count` groups of `size` devices; `member(g, i)` is device `i` of group `g`.
+  template <typename Member>
+  void add_shapes(std::int64_t count, std::int64_t size, std::set<GroupShape>& out,
+                  Member member) const {
+    if (size < 2) return;
+    std::vector<std::int64_t> devices(idx(size));
+    for (std::int64_t g = 0; g < count; ++g) {
+      for (std::int64_t i = 0; i < size; ++i) devices[idx(i)] = member(g, i);
+      out.insert(network_.shape(devices));
+    }
+  }
+
+  const Network& network_;
+  const Frame& frame_;
+  const model::Strategy& strategy_;
+  std::int64_t position_;
+  std::array<std::optional<std::set<GroupShape>>, kGroups> shapes_;
+};
+
+/// Times of a stage's layers apart from its collectives.
+struct Compute {
+  double forward_s = 0;
+  double backward_s = 0;
+};
+
+Compute compute_of(const model::Graph& graph, const PlacedStage& stage) {
+  Compute sum;
+  for (const int layer : stage.layers) {
+    const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
+    sum.forward_s += cost.forward_s;
+    sum.backward_s += cost.backward_s;
+  }
+  return sum;
+}
+
+StageFootprint footprint_of(const model::Graph& graph, const PlacedStage& stage) {
+  StageFootprint sum;
+  for (const int layer : stage.layers) {
+    const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
+    sum.parameters += cost.parameters;
+    sum.expert_parameters += cost.expert_parameters;
+    sum.activation_bytes += cost.activation_bytes;
+    sum.checkpoint_bytes += cost.checkpoint_bytes;
+    sum.largest_layer = std::max(sum.largest_layer, cost.parameters + cost.expert_parameters);
+    sum.largest_activation = std::max(sum.largest_activation, cost.activation_bytes);
+  }
+  return sum;
+}
+
+double layer_collectives_s(const model::Graph& graph, const PlacedStage& stage, model::Phase phase,
+                           StageGroups& groups) {
+  double sum = 0;
+  for (const int layer : stage.layers) {
+    const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
+    for (const model::Collective& c : cost.collectives) {
+      if (c.phase == phase) sum += groups.collective_s(c.op, c.bytes, group_of(c.group));
+    }
+  }
+  return sum;
+}
+
+/// `Z` of one kind of parameters, shared by `group`.
+double zero_traffic_s(int zero, double parameters, const model::StateBytes& bytes, Group group,
+                      StageGroups& groups) {
+  if (zero < 2) return 0;
+  const double scatter =
+      groups.collective_s(CollectiveOp::kReduceScatter, bytes.gradient * parameters, group);
+  if (zero == 2) return scatter;
+  return 2 * groups.collective_s(CollectiveOp::kAllGather, bytes.weight * parameters, group) +
+         scatter;
+}
+
+/// `sync` of one kind of parameters, shared by `group`.
+double sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes, Group group,
+                      StageGroups& groups) {
+  const double gradients = bytes.gradient * parameters;
+  const double weights = bytes.weight * parameters;
+  switch (zero) {
+    case 0:
+      return groups.collective_s(CollectiveOp::kAllReduce, gradients, group);
+    case 1:
+      return groups.collective_s(CollectiveOp::kReduceScatter, gradients, group) +
+             groups.collective_s(CollectiveOp::kAllGather, weights, group);
+    case 2:
+      return groups.collective_s(CollectiveOp::kAllGather, weights, group);
+    default:
+      return 0;
+  }
+}
+
+/// `cut(D)` under `strategy`, where `D` holds the stages from `boundary` on: every layer before it
+/// sends the largest of its edges into `D`, whichever stage needs it, as tensors are relayed.
+double cut_bytes(const model::Graph& graph, const std::vector<int>& stage_of, int boundary,
+                 int strategy) {
+  std::vector<double> largest(graph.layers.size(), 0);
+  for (const model::Edge& edge : graph.edges) {
+    if (stage_of[idx(edge.from)] >= boundary || stage_of[idx(edge.to)] < boundary) continue;
+    largest[idx(edge.from)] = std::max(largest[idx(edge.from)], edge.bytes[idx(strategy)]);
+  }
+  double sum = 0;
+  for (const double bytes : largest) sum += bytes;
+  return sum;
+}
+
+/// The worst level between a producer at `[from, from+unit)` and a consumer at `to`.
+int worst_level(const Network& network, const Frame& frame, std::int64_t from, std::int64_t to,
+                std::int64_t unit) {
+  int worst = 0;
+  for (std::int64_t pod = 0; pod < frame.dp_outer; ++pod) {
+    const std::int64_t base = pod * frame.pod_size;
+    for (std::int64_t r = 0; r < unit && base + to + r < frame.devices; ++r) {
+      worst = std::max(worst, network.level(base + from + r, base + to + r));
+    }
+  }
+  return worst;
+}
+
+class Evaluation {
+ public:
+  Evaluation(const model::Problem& problem, const Network& network, PlacedPlan plan)
+      : problem_(problem), graph_(problem.graph), network_(network), plan_(std::move(plan)) {
+    check_degrees(plan_, problem.options);
+    if (plan_.stages.empty()) throw InvalidInput("plan: stages: empty (at least one is needed)");
+    stage_of_ = stage_of_layers(graph_, plan_);
+    check_order(graph_, stage_of_);
+    check_choices(graph_, plan_);
+    // Layers are summed in this order, whatever order they were given in.
+    for (PlacedStage& stage : plan_.stages) std::sort(stage.layers.begin(), stage.layers.end());
+    build_frame();
+  }
+
+  model::Plan run() {
+    describe();
+    check_batch();
+    if (check_replicas()) {
+      const bool placed = check_placement();
+      const bool grouped = check_expert_groups();
+      if (grouped) fill_memory();
+      if (placed && grouped) {
+        fill_times();
+        fill_iteration();
+      }
+    }
+    result_.status = result_.reason.empty() ? model::Status::kOptimal : model::Status::kInfeasible;
+    return std::move(result_);
+  }
+
+ private:
+  std::size_t stages() const { return plan_.stages.size(); }
+
+  const model::Strategy& strategy(std::size_t stage) const {
+    return graph_.strategies[idx(plan_.stages[stage].strategy)];
+  }
+
+  std::int64_t unit(std::size_t stage) const {
+    return strategy(stage).tp * strategy(stage).cp * frame_.dp_inner;
+  }
+
+  std::string stage_name(std::size_t stage) const {
+    return "stage " + std::to_string(stage + 1) + " of " + std::to_string(stages());
+  }
+
+  void refuse(const std::string& reason) {
+    if (!result_.reason.empty()) result_.reason += "; ";
+    result_.reason += reason;
+  }
+
+  void build_frame() {
+    frame_.devices = network_.devices();
+    frame_.dp_inner = plan_.dp_inner;
+    frame_.dp_outer = plan_.dp / plan_.dp_inner;
+    frame_.pod_size = frame_.devices / frame_.dp_outer;
+    frame_.micro_batch = strategy(0).micro_batch;
+    frame_.microbatches =
+        ceil_div(ceil_div(problem_.options.global_batch, plan_.dp), frame_.micro_batch);
+  }
+
+  void describe() {
+    const model::PlanOptions& options = problem_.options;
+    result_.objective = options.objective;
+    result_.strategy.dp = plan_.dp;
+    result_.strategy.dp_inner = frame_.dp_inner;
+    result_.strategy.dp_outer = frame_.dp_outer;
+    result_.strategy.pp = static_cast<std::int64_t>(stages());
+    result_.strategy.micro_batch = frame_.micro_batch;
+    result_.strategy.microbatches = frame_.microbatches;
+    result_.strategy.schedule = options.schedule;
+    result_.stages.resize(stages());
+    for (std::size_t s = 0; s < stages(); ++s) {
+      model::StagePlan& out = result_.stages[s];
+      out.layers = plan_.stages[s].layers;
+      out.strategy = plan_.stages[s].strategy;
+      out.position = plan_.stages[s].position;
+      out.recompute = plan_.stages[s].recompute;
+      out.zero = plan_.stages[s].zero;
+    }
+  }
+
+  void check_batch() {
+    const std::int64_t batch = problem_.options.global_batch;
+    const std::int64_t mbs = frame_.micro_batch;
+    const std::string step = "dp·micro-batch = " + str(plan_.dp) + "·" + str(mbs);
+    if (plan_.dp > batch / mbs) {
+      refuse("the batch of " + str(batch) + " sequences is smaller than " + step);
+    } else if (!problem_.options.allow_uneven_batch && batch % (plan_.dp * mbs) != 0) {
+      const std::int64_t below = batch - batch % (plan_.dp * mbs);
+      refuse("the batch of " + str(batch) + " sequences is not a multiple of " + step +
+             " (the nearest that are: " + str(below) + " and " + str(below + plan_.dp * mbs) + ")");
+    }
+  }
+
+  bool check_replicas() {
+    if (plan_.dp <= frame_.devices) return true;
+    refuse("dp = " + str(plan_.dp) + " exceeds the cluster's " + str(frame_.devices) + " devices");
+    return false;
+  }
+
+  bool check_placement() {
+    bool fits = true;
+    std::int64_t end = 0;
+    for (std::size_t s = 0; s < stages(); ++s) {
+      result_.stages[s].devices = unit(s);
+      const std::int64_t position = plan_.stages[s].position;
+      if (position < end) {
+        refuse(stage_name(s) + " starts at position " + str(position) +
+               " but the one before it ends at " + str(end));
+        fits = false;
+      }
+      end = position + unit(s);
+    }
+    if (fits && end > frame_.pod_size) {
+      refuse("the stages end at device " + str(end) + " of a pod, which has " +
+             str(frame_.pod_size) + " (" + str(frame_.devices) + " devices in " +
+             str(frame_.dp_outer) + (frame_.dp_outer == 1 ? " pod)" : " pods)"));
+      fits = false;
+    }
+    return fits;
+  }
+
+  bool check_expert_groups() {
+    bool legal = true;
+    for (std::size_t s = 0; s < stages(); ++s) {
+      if (expert_groups_exist(frame_, strategy(s))) continue;
+      refuse(stage_name(s) + ": ep = " + str(strategy(s).ep) +
+             " neither divides cp·dp_inner = " + str(strategy(s).cp * frame_.dp_inner) +
+             " nor is a multiple of it by a divisor of " + "dp_outer = " + str(frame_.dp_outer));
+      legal = false;
+    }
+    return legal;
+  }
+
+  model::StageMemory memory_of(std::size_t stage, model::Recompute recompute, int zero) const {
+    const StageFootprint footprint = footprint_of(graph_, plan_.stages[stage]);
+    const std::int64_t group = plan_.dp * strategy(stage).cp;
+    const auto place = static_cast<std::int64_t>(stages() - stage);
+    model::StageMemory memory;
+    memory.state_bytes = state_bytes(footprint, zero, problem_.options.state_bytes,
+                                     {group, group / strategy(stage).ep});
+    memory.activation_bytes = activation_bytes(
+        footprint, recompute, in_flight(problem_.options.schedule, place, frame_.microbatches));
+    memory.total_bytes = memory.state_bytes + memory.activation_bytes;
+    return memory;
+  }
+
+  void fill_memory() {
+    const double usable = problem_.cluster.device.usable_bytes();
+    std::size_t worst = 0;
+    std::size_t too_big = 0;
+    for (std::size_t s = 0; s < stages(); ++s) {
+      model::StagePlan& stage = result_.stages[s];
+      stage.memory = memory_of(s, stage.recompute, stage.zero);
+      if (stage.memory.total_bytes > usable) ++too_big;
+      if (stage.memory.total_bytes > result_.stages[worst].memory.total_bytes) worst = s;
+    }
+    if (too_big == 0) return;
+    const double need = result_.stages[worst].memory.total_bytes;
+    refuse(stage_name(worst) + " needs " + bytes_str(need) + " bytes of memory per device, " +
+           bytes_str(need - usable) + " more than the " + bytes_str(usable) + " there are" +
+           (too_big > 1 ? " (" + std::to_string(too_big) + " stages do not fit)" : "") + "; " +
+           memory_advice(worst, usable));
+  }
+
+  /// The first allowed (recompute, ZeRO) under which `stage` fits, or the memory it would take.
+  std::string memory_advice(std::size_t stage, double usable) const {
+    double least = result_.stages[stage].memory.total_bytes;
+    for (const model::Recompute recompute : problem_.options.recompute) {
+      for (const int zero : problem_.options.zero) {
+        const double need = memory_of(stage, recompute, zero).total_bytes;
+        if (need <= usable) {
+          return std::string("it would fit with recompute ") +
+                 (recompute == model::Recompute::kFull ? "full" : "none") + " and ZeRO " +
+                 str(zero);
+        }
+        least = std::min(least, need);
+      }
+    }
+    return "no allowed recompute and ZeRO would make it fit, a device with " + bytes_str(least) +
+           " usable bytes would";
+  }
+
+  void fill_times() {
+    compute_.resize(stages());
+    for (std::size_t s = 0; s < stages(); ++s) fill_stage_time(s);
+  }
+
+  void fill_stage_time(std::size_t s) {
+    const PlacedStage& stage = plan_.stages[s];
+    const model::StateBytes& bytes = problem_.options.state_bytes;
+    StageGroups groups(network_, frame_, strategy(s), stage.position);
+    const StageFootprint footprint = footprint_of(graph_, stage);
+    const double forward = layer_collectives_s(graph_, stage, model::Phase::kForward, groups);
+    const double backward = layer_collectives_s(graph_, stage, model::Phase::kBackward, groups);
+    const bool recompute = stage.recompute == model::Recompute::kFull;
+    compute_[s] = compute_of(graph_, stage);
+
+    model::StageTime& time = result_.stages[s].time;
+    time.forward_s = compute_[s].forward_s + forward;
+    time.backward_s = compute_[s].backward_s + backward;
+    time.recompute_s = recompute ? time.forward_s : 0;
+    time.collective_s = forward + backward + (recompute ? forward : 0);
+    if (s > 0) time.receive_s = receive_s(s, s - 1);
+    if (s + 1 < stages()) time.gradient_receive_s = receive_s(s, s);
+    time.zero_s =
+        zero_traffic_s(stage.zero, footprint.parameters, bytes, Group::kData, groups) +
+        zero_traffic_s(stage.zero, footprint.expert_parameters, bytes, Group::kExpertPeers, groups);
+    time.sync_s =
+        sync_traffic_s(stage.zero, footprint.parameters, bytes, Group::kData, groups) +
+        sync_traffic_s(stage.zero, footprint.expert_parameters, bytes, Group::kExpertPeers, groups);
+    time.total_s = time.forward_s + time.backward_s + time.recompute_s + time.receive_s +
+                   time.gradient_receive_s + time.zero_s;
+  }
+
+  /// What `receiver` waits for over the boundary between `producer` and the stage after it, in
+  /// either direction: at the receiver's bytes, over the link of the forward producer.
+  double receive_s(std::size_t receiver, std::size_t producer) const {
+    const double bytes = cut_bytes(graph_, stage_of_, static_cast<int>(producer) + 1,
+                                   plan_.stages[receiver].strategy);
+    const int level = worst_level(network_, frame_, plan_.stages[producer].position,
+                                  plan_.stages[producer + 1].position, unit(producer));
+    return network_.transfer_s(bytes, level, unit(producer));
+  }
+
+  void fill_iteration() {
+    const auto m = static_cast<double>(frame_.microbatches);
+    const auto p = static_cast<double>(stages());
+    double sum = 0;
+    std::size_t bottleneck = 0;
+    for (std::size_t s = 0; s < stages(); ++s) {
+      sum += result_.stages[s].time.total_s;
+      if (result_.stages[s].time.total_s > result_.stages[bottleneck].time.total_s) bottleneck = s;
+    }
+    const double slowest = result_.stages[bottleneck].time.total_s;
+    const double sync = result_.stages[0].time.sync_s;
+    result_.iteration_time_s = problem_.options.objective == model::Objective::kPaper
+                                   ? (m + p - 1) * slowest + sync
+                                   : sum + (m - 1) * slowest + sync;
+    result_.lower_bound_s = result_.iteration_time_s;
+    fill_split(bottleneck, m, sync);
+  }
+
+  void fill_split(std::size_t bottleneck, double m, double sync) {
+    const model::StageTime& time = result_.stages[bottleneck].time;
+    const Compute& compute = compute_[bottleneck];
+    model::TimeSplit& split = result_.split;
+    split.compute_s = m * (compute.forward_s + compute.backward_s);
+    split.recompute_s = time.recompute_s > 0 ? m * compute.forward_s : 0;
+    split.collective_s = m * time.collective_s;
+    split.pipeline_s = m * (time.receive_s + time.gradient_receive_s);
+    split.data_parallel_s = m * time.zero_s + sync;
+    const double busy = split.compute_s + split.recompute_s + split.collective_s +
+                        split.pipeline_s + split.data_parallel_s;
+    split.bubble_s = std::max(0.0, result_.iteration_time_s - busy);
+  }
+
+  const model::Problem& problem_;
+  const model::Graph& graph_;
+  const Network& network_;
+  PlacedPlan plan_;
+  std::vector<int> stage_of_;
+  Frame frame_;
+  std::vector<Compute> compute_;
+  model::Plan result_;
+};
+
+}  // namespace
+
+model::Plan evaluate(const model::Problem& problem, const Network& network,
+                     const PlacedPlan& plan) {
+  return Evaluation(problem, network, plan).run();
+}
+
+}  // namespace nestplan::cost

@@ -1,0 +1,24 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/json.hpp"
+#include "nestplan/io/files.hpp"
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::io {
+
+std::string detect_format(const std::filesystem::path& path) {
+  const Document document = Document::read(path);
+  const Field root = document.root();
+  const std::vector<std::string> known{kClusterFormat, kGraphFormat, kPlanFormat, kBatchFormat};
+  if (const auto format = root.find("format")) {
+    const std::string name = format->text();
+    if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+    format->fail(fmt::format("unknown format {}{}", util::quoted(name), util::hint(name, known)));
+  }
+  if (root.find("model_type") || root.find("architectures")) return "huggingface";
+  root.fail("has neither \"format\" (nestplan's files) nor \"model_type\" (a model config)");
+}
+
+}  // namespace nestplan::io

@@ -1,0 +1,75 @@
+#include "nestplan/io/keys.hpp"
+
+namespace nestplan::io {
+
+namespace graph_keys {
+const KeySet kGraph{"",
+                    {"format", "name", "strategies", "layers", "edges"},
+                    {"provenance", "tokens_per_sample", "model_flops_per_sample"}};
+const KeySet kStrategy{"strategy", {"id", "tp"}, {"sp", "cp", "ep", "etp", "micro_batch"}};
+const KeySet kLayer{"layer", {"id", "costs"}, {}};
+const KeySet kCost{"cost",
+                   {"forward_s", "backward_s", "parameters", "activation_bytes"},
+                   {"expert_parameters", "checkpoint_bytes", "collectives"}};
+const KeySet kCollective{"collective", {"phase", "op", "group", "bytes"}, {}};
+const KeySet kEdge{"edge", {"from", "to", "bytes"}, {}};
+}  // namespace graph_keys
+
+namespace cluster_keys {
+const KeySet kCluster{"", {"format", "name", "device", "network"}, {"provenance"}};
+const KeySet kDevice{"device", {"name", "memory", "peak"}, {"reserved", "memory_bandwidth"}};
+const KeySet kNetwork{"network", {"kind", "levels"}, {"collectives"}};
+const KeySet kLevel{"level", {"fanout", "bandwidth", "latency"}, {"name", "oversubscription"}};
+}  // namespace cluster_keys
+
+namespace plan_keys {
+const KeySet kPlan{
+    "",
+    {"format", "strategy", "stages"},
+    {"status", "reason", "objective", "model", "cluster", "iteration_time_s", "lower_bound_s",
+     "gap", "throughput", "batch", "devices", "time_split", "search"}};
+const KeySet kThroughput{
+    "throughput",
+    {},
+    {"samples_per_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device"}};
+const KeySet kStrategy{
+    "strategy",
+    {"dp"},
+    {"dp_inner", "dp_outer", "pp", "vpp", "micro_batch", "microbatches", "schedule"}};
+const KeySet kBatch{"batch", {}, {"global_batch", "tokens"}};
+const KeySet kDevices{"devices", {}, {"total", "used", "idle"}};
+const KeySet kStage{
+    "stage",
+    {"layers", "strategy"},
+    {"tp", "cp", "ep", "position", "devices", "recompute", "zero", "time", "memory"}};
+const KeySet kTime{"time",
+                   {},
+                   {"total_s", "forward_s", "backward_s", "recompute_s", "receive_s",
+                    "gradient_receive_s", "zero_s", "sync_s", "collective_s"}};
+const KeySet kMemory{"memory", {}, {"total_bytes", "state_bytes", "activation_bytes"}};
+const KeySet kTimeSplit{
+    "time_split",
+    {},
+    {"compute_s", "recompute_s", "collective_s", "pipeline_s", "data_parallel_s", "bubble_s"}};
+const KeySet kSearch{
+    "search", {}, {"seconds", "ranks", "configurations", "tables", "cells", "rejected"}};
+}  // namespace plan_keys
+
+std::vector<KeySet> known_keys(const std::string& format) {
+  if (format == kGraphFormat) {
+    using namespace graph_keys;
+    return {kGraph, kStrategy, kLayer, kCost, kCollective, kEdge};
+  }
+  if (format == kClusterFormat) {
+    using namespace cluster_keys;
+    return {kCluster, kDevice, kNetwork, kLevel};
+  }
+  if (format == kPlanFormat) {
+    using namespace plan_keys;
+    return {kPlan,  kThroughput, kStrategy, kBatch,     kDevices,
+            kStage, kTime,       kMemory,   kTimeSplit, kSearch};
+  }
+  return {};
+}
+
+}  // namespace nestplan::io

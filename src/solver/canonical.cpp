@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "nestplan/util/errors.hpp"
+#include "solver/search.hpp"
+
+namespace nestplan::solver {
+namespace {
+
+using StageKey = std::tuple<std::vector<int>, int, std::int64_t, model::Recompute, int>;
+
+/// Takes the canonical plan out of one candidate's table, stage by stage: of all stages that some
+/// optimal pipeline could have here it keeps those with the least key, and goes on from every
+/// place that they lead to.
+class CanonicalWalk {
+ public:
+  CanonicalWalk(const Instance& instance, const Candidate& candidate, ClassCache& classes)
+      : instance_(instance),
+        candidate_(candidate),
+        paper_(instance.options().objective == model::Objective::kPaper),
+        depth_(candidate.key.depth),
+        placement_(instance, candidate.configuration, classes),
+        layers_(instance, placement_, {depth_}),
+        table_(instance, placement_, layers_, {depth_},
+               paper_ ? Combine::kBottleneck : Combine::kSum, limits()) {
+    table_.fill({});
+  }
+
+  std::vector<StageKey> stages() {
+    std::vector<StageKey> result;
+    DownsetId outer = instance_.lattice().whole();
+    std::set<Place> places;
+    for (std::int64_t s = depth_; s >= 1; --s) {
+      best_.reset();
+      next_.clear();
+      if (s == depth_) {
+        table_.first_stages(s, [&](const Transition& t) { consider_first(outer, t); });
+      } else {
+        for (const Place& place : places) {
+          const std::int64_t position =
+              placement_.position(layers_.layer(s).position[at(place.port)]);
+          table_.stages(outer, s, place.port, true, [&](const Transition& t) {
+            consider(outer, s, position, place.budget, t);
+          });
+        }
+      }
+      if (!best_) throw InternalError("no pipeline has the value of its table");
+      result.push_back(*best_);
+      outer = inner_;
+      places = std::move(next_);
+    }
+    return result;
+  }
+
+ private:
+  /// A port, and what the stages from there on may cost: together (1f1b) or each (paper).
+  struct Place {
+    std::int32_t port = 0;
+    Ticks budget = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  TableLimits limits() const {
+    const std::int64_t m = candidate_.configuration.microbatches;
+    if (paper_) {
+      const Total cap = candidate_.total / (m + depth_ - 1);
+      return {static_cast<Ticks>(cap), kNever, true};
+    }
+    if (m == 1) return {kNever, static_cast<Ticks>(candidate_.total), true};
+    const Total sum = candidate_.total - (m - 1) * to_total(candidate_.cap);
+    return {candidate_.cap, static_cast<Ticks>(sum), true};
+  }
+
+  void consider_first(DownsetId outer, const Transition& t) {
+    const std::int64_t position = placement_.position(placement_.origin());
+    if (!paper_) {
+      const Ticks budget = limits().sum - t.option.sync;
+      return consider(outer, depth_, position, budget, t);
+    }
+    const Total room = candidate_.total - to_total(t.option.sync);
+    if (room < 0) return;
+    const auto each = static_cast<Ticks>(
+        room / (candidate_.configuration.microbatches + depth_ - 1));
+    consider(outer, depth_, position, each, t);
+  }
+
+  void consider(DownsetId outer, std::int64_t s, std::int64_t position, Ticks budget,
+                const Transition& t) {
+    const Ticks rest = table_.rest(t, s);
+    const bool within = paper_ ? std::max(t.time(), rest) <= budget : t.time() + rest <= budget;
+    if (!within) return;
+    StageKey key{instance_.lattice().difference(outer, t.inner),
+                 candidate_.configuration.strategies[at(t.choice)], position,
+                 t.option.recompute, t.option.zero};
+    if (best_ && *best_ < key) return;
+    if (!best_ || key < *best_) {
+      best_ = std::move(key);
+      inner_ = t.inner;
+      next_.clear();
+    }
+    next_.insert({t.next, paper_ ? budget : budget - t.time()});
+  }
+
+  const Instance& instance_;
+  const Candidate& candidate_;
+  const bool paper_;
+  const std::int64_t depth_;
+  Placement placement_;
+  PortLayers layers_;
+  Table table_;
+  std::optional<StageKey> best_;
+  DownsetId inner_ = 0;
+  std::set<Place> next_;
+};
+
+}  // namespace
+
+cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
+                                ClassCache& classes) {
+  std::vector<StageKey> best;
+  for (const Candidate& candidate : candidates) {
+    std::vector<StageKey> stages = CanonicalWalk(instance, candidate, classes).stages();
+    if (best.empty() || stages < best) best = std::move(stages);
+  }
+  cost::PlacedPlan plan;
+  plan.dp = candidates.front().key.dp;
+  plan.dp_inner = candidates.front().key.dp_inner;
+  for (auto& [layers, strategy, position, recompute, zero] : best) {
+    plan.stages.push_back({layers, strategy, position, recompute, zero});
+  }
+  return plan;
+}
+
+}  // namespace nestplan::solver

@@ -1,0 +1,278 @@
+#include "solver/configuration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace nestplan::solver {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d != n / d) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+/// Groups of `members` devices `stride` apart: the shapes they can have anywhere in the network.
+std::set<cost::GroupShape> possible_shapes(const cost::Network& network, std::int64_t members,
+                                           std::int64_t stride) {
+  std::set<cost::GroupShape> shapes;
+  std::vector<std::int64_t> group(at(members));
+  const std::int64_t extent = (members - 1) * stride;
+  const std::int64_t starts = std::min(network.shape_period(), network.devices() - extent);
+  for (std::int64_t start = 0; start < starts; ++start) {
+    for (std::int64_t i = 0; i < members; ++i) group[at(i)] = start + i * stride;
+    shapes.insert(network.shape(group));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+bool allowed(const std::vector<std::int64_t>& list, std::int64_t value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool expert_groups_fit(const model::Strategy& strategy, std::int64_t dp_inner,
+                       std::int64_t dp_outer) {
+  const std::int64_t inside = strategy.cp * dp_inner;
+  if (inside % strategy.ep == 0) return true;
+  return strategy.ep % inside == 0 && dp_outer % (strategy.ep / inside) == 0;
+}
+
+void Floor::summarise() {
+  total = 0;
+  largest_layer = 0;
+  smallest_layer = kNever;
+  for (const Ticks ticks : of_layer) {
+    total += ticks;
+    largest_layer = std::max(largest_layer, ticks);
+    smallest_layer = std::min(smallest_layer, ticks);
+  }
+}
+
+DepthBounds::DepthBounds(const Instance& instance, const Configuration& configuration,
+                         const Floor& floor, std::vector<FirstStageCost> first)
+    : objective_(instance.options().objective),
+      microbatches_(configuration.microbatches),
+      floor_(floor),
+      first_(std::move(first)) {
+  std::int64_t smallest = configuration.pods.devices;
+  std::int64_t largest = 0;
+  for (const int k : configuration.strategies) {
+    const std::int64_t unit = configuration.unit(instance.strategies()[at(k)].strategy);
+    smallest = std::min(smallest, unit);
+    largest = std::max(largest, unit);
+  }
+  const cost::Network& network = instance.network();
+  transfer_.assign(at(network.levels()), kNever);
+  together_.assign(at(network.levels()), std::numeric_limits<std::int64_t>::max());
+  for (int level = network.levels() - 1; level >= 0; --level) {
+    Ticks& least = transfer_[at(level)];
+    least = instance.scale().ticks(network.transfer_s(floor.least_cut, level, smallest));
+    if (level + 1 < network.levels()) least = std::min(least, transfer_[at(level + 1)]);
+    if (level == 0) continue;
+    const std::int64_t block = network.block_sizes()[at(level - 1)];
+    // Stages of different sizes: only their first devices are sure to share the block.
+    const std::int64_t stages =
+        smallest == largest ? block / smallest : (block - 1) / smallest + 1;
+    together_[at(level)] = std::max<std::int64_t>(1, stages);
+  }
+  first_extra_ = kNever;
+  for (const FirstStageCost& cost : first_) {
+    first_extra_ = std::min(first_extra_, cost.zero + cost.sync);
+  }
+}
+
+DepthBound DepthBounds::at_depth(std::int64_t depth) const {
+  const auto p = static_cast<double>(depth);
+  Ticks transfers = 0;
+  Ticks most_received = 0;
+  std::int64_t farther = 0;
+  for (std::size_t level = transfer_.size(); depth > 1 && level-- > 0;) {
+    const std::int64_t boundaries =
+        level == 0 ? depth - 1 : (depth + together_[level] - 1) / together_[level] - 1;
+    if (boundaries <= farther) continue;
+    transfers += 2 * transfer_[level] * static_cast<double>(boundaries - farther);
+    farther = boundaries;
+    const bool both_sides = boundaries == depth - 1 && depth > 2;
+    most_received = std::max(most_received, (both_sides ? 2 : 1) * transfer_[level]);
+  }
+  const Ticks near = depth > 1 ? transfer_.front() : 0;
+  DepthBound bound{kNever, kNever, kNoTotal};
+  for (const FirstStageCost& first : first_) {
+    const Ticks sum = floor_.total + transfers + first.zero;
+    const Ticks bottleneck =
+        std::max({std::ceil(sum / p), floor_.largest_layer + near,
+                  floor_.smallest_layer + most_received, first.base + first.zero + near});
+    const Total total =
+        objective_ == model::Objective::k1F1B
+            ? to_total(sum + first.sync) + (microbatches_ - 1) * to_total(bottleneck)
+            : (microbatches_ + depth - 1) * to_total(bottleneck) + to_total(first.sync);
+    bound.sum = std::min(bound.sum, sum + first.sync);
+    bound.bottleneck = std::min(bound.bottleneck, bottleneck);
+    bound.total = std::min(bound.total, total);
+  }
+  return bound;
+}
+
+ConfigurationSpace::ConfigurationSpace(const Instance& instance) : instance_(instance) {}
+
+Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
+                                        const model::Collective& collective) const {
+  std::int64_t members = 0;
+  std::int64_t stride = 1;
+  if (collective.group == model::GroupKind::kTensor) {
+    members = strategy.tp;
+  } else if (collective.group == model::GroupKind::kContext) {
+    members = strategy.cp;
+    stride = strategy.tp;
+  } else {
+    return 0;
+  }
+  if ((members - 1) * stride >= instance_.network().devices()) return 0;
+  Ticks least = kNever;
+  for (const cost::GroupShape& shape : possible_shapes(instance_.network(), members, stride)) {
+    const double seconds =
+        instance_.network().collective_s(collective.op, collective.bytes, shape);
+    least = std::min(least, instance_.scale().ticks(collective.op, seconds));
+  }
+  return least;
+}
+
+Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
+  const model::Graph& graph = instance_.problem().graph;
+  Floor floor;
+  floor.of_layer.assign(graph.layers.size(), kNever);
+  floor.least_cut = instance_.lattice().size() > 2 ? std::numeric_limits<double>::max() : 0;
+  for (const int k : strategies) {
+    const StrategySums& sums = instance_.strategies()[at(k)];
+    std::vector<Ticks> term_ticks;
+    for (const CollectiveTerm& term : sums.terms) {
+      term_ticks.push_back(cheapest_term(sums.strategy, term.collective));
+    }
+    for (std::size_t v = 0; v < graph.layers.size(); ++v) {
+      if (!graph.layers[v].costs[at(k)]) continue;
+      Ticks ticks = sums.floor_of_layer[v];
+      for (std::size_t t = 0; t < sums.terms.size(); ++t) {
+        ticks += term_ticks[t] * sums.terms[t].count_of_layer[v];
+      }
+      floor.of_layer[v] = std::min(floor.of_layer[v], ticks);
+    }
+    if (instance_.lattice().size() > 2) {
+      floor.least_cut = std::min(
+          floor.least_cut, *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1));
+    }
+  }
+  floor.summarise();
+  return floor;
+}
+
+std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& configuration) const {
+  std::vector<std::int64_t> result;
+  if (instance_.stages_fixed()) {
+    const std::int64_t stages = instance_.lattice().size() - 1;
+    if (stages <= configuration.max_depth) result.push_back(stages);
+    return result;
+  }
+  for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
+    if (allowed(instance_.options().pp, p)) result.push_back(p);
+  }
+  return result;
+}
+
+void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {
+  std::int64_t smallest = configuration.pods.pod_size + 1;
+  for (const int k : configuration.strategies) {
+    smallest = std::min(smallest, configuration.unit(instance_.strategies()[at(k)].strategy));
+  }
+  configuration.max_depth =
+      std::min<std::int64_t>(instance_.lattice().size() - 1, instance_.lattice().layers());
+  configuration.max_depth = std::min(configuration.max_depth, configuration.pods.pod_size / smallest);
+  Total bound = kNoTotal;
+  const DepthBounds bounds(instance_, configuration, floor(configuration));
+  for (const std::int64_t p : depths(configuration)) {
+    bound = std::min(bound, bounds.at_depth(p).total);
+  }
+  if (bound == kNoTotal) {
+    ++rejected_["no allowed pipeline depth fits into a pod"];
+    return;
+  }
+  configuration.bound = bound;
+  out.push_back(std::move(configuration));
+}
+
+std::vector<Configuration> ConfigurationSpace::list() {
+  const model::PlanOptions& options = instance_.options();
+  const std::int64_t devices = instance_.network().devices();
+  std::map<std::int64_t, std::vector<int>> by_micro_batch;
+  for (std::size_t k = 0; k < instance_.strategies().size(); ++k) {
+    const model::Strategy& s = instance_.strategies()[k].strategy;
+    if (!allowed(options.micro_batches, s.micro_batch)) continue;
+    if (!allowed(options.tp, s.tp) || !allowed(options.cp, s.cp) || !allowed(options.ep, s.ep)) {
+      continue;
+    }
+    by_micro_batch[s.micro_batch].push_back(static_cast<int>(k));
+  }
+  std::vector<Configuration> result;
+  for (const auto& [micro_batch, usable] : by_micro_batch) {
+    std::vector<std::vector<int>> sets;
+    if (options.per_stage_strategies) {
+      sets.push_back(usable);
+    } else {
+      for (const int k : usable) sets.push_back({k});
+    }
+    const std::size_t first_floor = floors_.size();
+    for (const auto& set : sets) floors_.push_back(make_floor(set));
+    const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
+    for (std::int64_t dp = 1; dp <= most; ++dp) {
+      if (!allowed(options.dp, dp)) continue;
+      const std::int64_t step = dp * micro_batch;
+      if (!options.allow_uneven_batch && options.global_batch % step != 0) {
+        ++rejected_["dp x micro-batch does not divide the global batch"];
+        continue;
+      }
+      for (const std::int64_t inner : divisors(dp)) {
+        if (!allowed(options.dp_inner, inner)) continue;
+        Configuration c;
+        c.micro_batch = micro_batch;
+        c.dp = dp;
+        c.dp_inner = inner;
+        c.microbatches = (options.global_batch + step - 1) / step;
+        c.pods = {devices, dp / inner, devices / (dp / inner)};
+        for (std::size_t i = 0; i < sets.size(); ++i) {
+          c.strategies.clear();
+          c.floor = static_cast<std::int32_t>(first_floor + i);
+          for (const int k : sets[i]) {
+            const model::Strategy& s = instance_.strategies()[at(k)].strategy;
+            if (c.unit(s) > c.pods.pod_size) {
+              ++rejected_["a stage needs more devices than a pod has"];
+            } else if (!expert_groups_fit(s, inner, c.pods.pods)) {
+              ++rejected_["expert groups do not fit the data-parallel groups"];
+            } else if (floors_[at(c.floor)].total == kNever) {
+              ++rejected_["a layer has no costs under the strategy"];
+            } else {
+              c.strategies.push_back(k);
+            }
+          }
+          if (!c.strategies.empty()) add(result, c);
+        }
+      }
+    }
+  }
+  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const Configuration& c) {
+      return std::tuple(c.bound, c.micro_batch, c.dp, c.dp_inner);
+    };
+    return key(a) < key(b);
+  });
+  return result;
+}
+
+}  // namespace nestplan::solver

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "solver/instance.hpp"
+
+namespace nestplan::solver {
+
+/// What is fixed before a table is filled: micro-batch, data parallelism and how it is split into
+/// pods, and the strategies its stages may use (one, or several with per-stage strategies).
+struct Configuration {
+  std::int64_t micro_batch = 1;
+  std::int64_t dp = 1;
+  std::int64_t dp_inner = 1;
+  std::int64_t microbatches = 1;  ///< m
+  cost::PodLayout pods;
+  std::vector<int> strategies;
+  std::int64_t max_depth = 1;  ///< no more stages fit into a pod or have a layer
+  Total bound = 0;             ///< no plan of this configuration costs less
+  std::int32_t floor = 0;      ///< which floor of its space it was bounded with
+
+  std::int64_t unit(const model::Strategy& s) const { return s.tp * s.cp * dp_inner; }
+};
+
+/// Canonical order of configurations and depths with equal cost.
+struct PlanKey {
+  std::int64_t micro_batch = 0, dp = 0, dp_inner = 0, depth = 0;
+  auto operator<=>(const PlanKey&) const = default;
+};
+
+/// Time that no plan can do without, from the layers alone: compute, and collectives at the best
+/// place that the network has for a group of that size.
+struct Floor {
+  std::vector<Ticks> of_layer;
+  Ticks total = 0;
+  Ticks largest_layer = 0;
+  Ticks smallest_layer = 0;
+  double least_cut = 0;  ///< bytes that cross any stage boundary
+
+  /// Fills in what follows from `of_layer`.
+  void summarise();
+};
+
+/// What data parallelism adds to the first stage, for one ZeRO stage: at least.
+struct FirstStageCost {
+  Ticks base = 0;  ///< forward and backward
+  Ticks zero = 0;  ///< traffic per micro-batch
+  Ticks sync = 0;  ///< once per iteration
+};
+
+/// Least objective of a configuration with a given number of stages.
+struct DepthBound {
+  Ticks sum = 0;         ///< Σ t + sync_1
+  Ticks bottleneck = 0;  ///< max t
+  Total total = 0;
+};
+
+/// Bounds a configuration depth by depth in O(levels) each.
+///
+/// With `p` stages, Σt ≥ W + transfers, max t ≥ Σt/p and no less than the largest layer. Stages
+/// without a boundary of level ≥ l between them lie in one block of `n_(l-1)` devices, which holds
+/// `n_(l-1)/u` of them, so at least `⌈p/(n_(l-1)/u)⌉ - 1` boundaries are that far apart. Every
+/// boundary is paid twice, by the receiver of activations and by the receiver of gradients.
+class DepthBounds {
+ public:
+  DepthBounds(const Instance& instance, const Configuration& configuration, const Floor& floor,
+              std::vector<FirstStageCost> first = {FirstStageCost{}});
+
+  DepthBound at_depth(std::int64_t depth) const;
+
+  /// Least of (ZeRO traffic + sync) of the first stage.
+  Ticks first_extra() const { return first_extra_; }
+
+ private:
+  model::Objective objective_;
+  std::int64_t microbatches_;
+  const Floor& floor_;
+  std::vector<FirstStageCost> first_;
+  Ticks first_extra_ = 0;
+  std::vector<Ticks> transfer_;         ///< by level: least over it and all farther ones
+  std::vector<std::int64_t> together_;  ///< by level: stages without a boundary of that level
+};
+
+/// Lists and bounds configurations.
+class ConfigurationSpace {
+ public:
+  explicit ConfigurationSpace(const Instance& instance);
+
+  /// All configurations that are legal by their numbers, by rising bound, then canonical order.
+  std::vector<Configuration> list();
+
+  /// The floor that `configuration` was bounded with.
+  const Floor& floor(const Configuration& configuration) const {
+    return floors_[at(configuration.floor)];
+  }
+
+  /// Why combinations were left out, with counts.
+  const std::map<std::string, std::int64_t>& rejected() const { return rejected_; }
+
+  /// Depths of `configuration` that the options allow, ascending.
+  std::vector<std::int64_t> depths(const Configuration& configuration) const;
+
+ private:
+  Floor make_floor(const std::vector<int>& strategies) const;
+  Ticks cheapest_term(const model::Strategy& strategy, const model::Collective& collective) const;
+  void add(std::vector<Configuration>& out, Configuration configuration);
+
+  const Instance& instance_;
+  std::vector<Floor> floors_;
+  std::map<std::string, std::int64_t> rejected_;
+};
+
+/// Whether expert groups of `strategy` fit: `ep` divides cp·dp_inner, or is `k` times it with `k`
+/// dividing dp_outer.
+bool expert_groups_fit(const model::Strategy& strategy, std::int64_t dp_inner,
+                       std::int64_t dp_outer);
+
+bool allowed(const std::vector<std::int64_t>& list, std::int64_t value);
+
+}  // namespace nestplan::solver

@@ -1,0 +1,259 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "solver/search.hpp"
+
+namespace nestplan::solver {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// The pipeline of one strategy whose fullest stage needs the least memory.
+struct Tightest {
+  double bytes = std::numeric_limits<double>::infinity();
+  Configuration configuration;
+  std::vector<DownsetId> chain;  ///< first stage's downset to the empty one
+};
+
+/// Least memory of the fullest stage, over all pipelines of one configuration with one strategy.
+class MemorySearch {
+ public:
+  MemorySearch(const Instance& instance, const Configuration& configuration)
+      : instance_(instance),
+        lattice_(instance.lattice()),
+        configuration_(configuration),
+        cache_(instance),
+        placement_(instance, configuration, cache_),
+        pricer_(instance, placement_, 0),
+        depths_(ConfigurationSpace(instance).depths(configuration)) {}
+
+  void improve(Tightest& best) {
+    if (depths_.empty()) return;
+    if (lattice_.totally_ordered()) {
+      improve_row(best);
+    } else {
+      improve_any(best);
+    }
+  }
+
+ private:
+  double stage_bytes(DownsetId outer, DownsetId inner, std::int64_t s) {
+    if (!pricer_.load(outer, inner)) return std::numeric_limits<double>::infinity();
+    return pricer_.least_bytes(cost::in_flight(instance_.options().schedule, s,
+                                               configuration_.microbatches));
+  }
+
+  /// Layers in a row: extending each stage from the last as far as `limit` lets it decides whether
+  /// `limit` is enough. Bisection over whole bytes.
+  void improve_row(Tightest& best) {
+    std::vector<DownsetId> chain = greedy(best.bytes);
+    if (chain.empty()) return;
+    double low = 0;
+    double high = fullest(chain);
+    best.chain = chain;
+    while (high - low > 1) {
+      const double middle = std::floor((low + high) / 2);
+      chain = greedy(middle + 1);
+      if (chain.empty()) {
+        low = middle;
+      } else {
+        high = std::min(middle, fullest(chain));
+        best.chain = chain;
+      }
+    }
+    best.bytes = high;
+    best.configuration = configuration_;
+  }
+
+  double fullest(const std::vector<DownsetId>& chain) {
+    double bytes = 0;
+    const auto stages = static_cast<std::int64_t>(chain.size()) - 1;
+    for (std::int64_t i = 0; i < stages; ++i) {
+      bytes = std::max(bytes, stage_bytes(chain[at(i)], chain[at(i + 1)], stages - i));
+    }
+    return bytes;
+  }
+
+  /// A chain whose stages all need less than `limit`; empty if there is none.
+  std::vector<DownsetId> greedy(double limit) {
+    for (const std::int64_t depth : depths_) {
+      std::vector<DownsetId> chain{0};
+      for (std::int64_t s = 1; s <= depth; ++s) {
+        DownsetId outer = chain.back();
+        // every stage before this one still needs a layer
+        const DownsetId last = lattice_.whole() - static_cast<DownsetId>(depth - s);
+        while (outer < last && stage_bytes(outer + 1, chain.back(), s) < limit) ++outer;
+        if (outer == chain.back()) break;
+        chain.push_back(outer);
+      }
+      if (static_cast<std::int64_t>(chain.size()) == depth + 1 &&
+          chain.back() == lattice_.whole()) {
+        std::reverse(chain.begin(), chain.end());
+        return chain;
+      }
+    }
+    return {};
+  }
+
+  void improve_any(Tightest& best) {
+    const DownsetId downsets = lattice_.size();
+    const std::int64_t deepest = depths_.back();
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    std::vector<double> least(at((deepest + 1) * downsets), kNone);
+    std::vector<DownsetId> from(least.size(), -1);
+    least[0] = 0;
+    for (DownsetId outer = 1; outer < downsets; ++outer) {
+      for (DownsetId inner = 0; inner < outer; ++inner) {
+        if (!lattice_.subset(inner, outer)) continue;
+        for (std::int64_t s = 1; s <= deepest; ++s) {
+          const double behind = least[at((s - 1) * downsets + inner)];
+          if (behind >= best.bytes) continue;
+          const double bytes = std::max(behind, stage_bytes(outer, inner, s));
+          if (bytes >= least[at(s * downsets + outer)]) continue;
+          least[at(s * downsets + outer)] = bytes;
+          from[at(s * downsets + outer)] = inner;
+        }
+      }
+    }
+    for (const std::int64_t depth : depths_) {
+      const double bytes = least[at(depth * downsets + lattice_.whole())];
+      if (bytes >= best.bytes) continue;
+      best.bytes = bytes;
+      best.configuration = configuration_;
+      best.chain.assign(1, lattice_.whole());
+      for (std::int64_t s = depth; s >= 1; --s) {
+        best.chain.push_back(from[at(s * downsets + best.chain.back())]);
+      }
+    }
+  }
+
+  const Instance& instance_;
+  const Lattice& lattice_;
+  const Configuration& configuration_;
+  ClassCache cache_;
+  Placement placement_;
+  StagePricer pricer_;
+  std::vector<std::int64_t> depths_;
+};
+
+Tightest tightest(const Instance& instance) {
+  Tightest best;
+  std::set<std::tuple<int, std::int64_t, std::int64_t>> seen;
+  for (Configuration configuration : ConfigurationSpace(instance).list()) {
+    const std::vector<int> strategies = configuration.strategies;
+    for (const int k : strategies) {
+      const std::int64_t fits =
+          configuration.pods.pod_size / configuration.unit(instance.strategies()[at(k)].strategy);
+      configuration.strategies.assign(1, k);
+      configuration.max_depth =
+          std::min({fits, static_cast<std::int64_t>(instance.lattice().size() - 1),
+                    static_cast<std::int64_t>(instance.lattice().layers())});
+      // Memory does not depend on how dp is split into pods, but for how many stages fit.
+      if (!seen.insert({k, configuration.dp, configuration.max_depth}).second) continue;
+      if (fits >= 1) MemorySearch(instance, configuration).improve(best);
+    }
+  }
+  return best;
+}
+
+std::string describe_layers(const Instance& instance, DownsetId outer, DownsetId inner) {
+  const std::vector<int> layers = instance.lattice().difference(outer, inner);
+  const auto& all = instance.problem().graph.layers;
+  const std::string& first = all[at(layers.front())].id;
+  const std::string& last = all[at(layers.back())].id;
+  return layers.size() == 1 ? "layer " + first
+                            : fmt::format("{} layers, {} to {}", layers.size(), first, last);
+}
+
+std::string describe(const Instance& instance, const Tightest& best) {
+  const Configuration& c = best.configuration;
+  const auto stages = static_cast<std::int64_t>(best.chain.size()) - 1;
+  const model::Strategy& strategy = instance.strategies()[at(c.strategies.front())].strategy;
+  ClassCache cache(instance);
+  const Placement placement(instance, c, cache);
+  StagePricer pricer(instance, placement, 0);
+  std::int64_t fullest = 0;
+  double most = -1;
+  for (std::int64_t i = 0; i < stages; ++i) {
+    pricer.load(best.chain[at(i)], best.chain[at(i + 1)]);
+    const double bytes = pricer.least_bytes(
+        cost::in_flight(instance.options().schedule, stages - i, c.microbatches));
+    if (bytes > most) {
+      most = bytes;
+      fullest = i;
+    }
+  }
+  const double usable = instance.usable_bytes();
+  return fmt::format(
+      "memory: the plan that comes nearest (strategy {}, micro-batch {}, dp {}, {} stages) needs "
+      "{:.0f} bytes ({:.2f} GiB) on stage {} ({}), {:.0f} bytes ({:.2f} GiB) more than the {:.0f} "
+      "bytes ({:.2f} GiB) a device has",
+      strategy.id, c.micro_batch, c.dp, stages, most, most / kGiB, fullest + 1,
+      describe_layers(instance, best.chain[at(fullest)], best.chain[at(fullest + 1)]),
+      most - usable, (most - usable) / kGiB, usable, usable / kGiB);
+}
+
+/// What is wrong when not even the numbers of a configuration work out.
+std::string explain_illegal(const Instance& instance) {
+  ConfigurationSpace space(instance);
+  space.list();
+  const model::PlanOptions& options = instance.options();
+  std::vector<std::pair<std::int64_t, std::string>> reasons;
+  for (const auto& [reason, count] : space.rejected()) reasons.emplace_back(count, reason);
+  std::sort(reasons.rbegin(), reasons.rend());
+  std::string text = "no combination of micro-batch, data parallelism and strategy is legal";
+  if (reasons.empty()) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const StrategySums& sums : instance.strategies()) {
+      if (allowed(options.micro_batches, sums.strategy.micro_batch)) {
+        least = std::min(least, sums.strategy.micro_batch);
+      }
+    }
+    if (least > options.global_batch && least < std::numeric_limits<std::int64_t>::max()) {
+      return text + fmt::format(": the global batch of {} is less than the least micro-batch; a "
+                                "global batch of {} would do",
+                                options.global_batch, least);
+    }
+    return text + ": the restrictions leave no strategy or no degree; drop one of them";
+  }
+  for (const auto& [count, reason] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  if (!options.allow_uneven_batch && space.rejected().contains(
+          "dp x micro-batch does not divide the global batch")) {
+    text += fmt::format("; --allow-uneven-batch would lift the batch's restriction of {} sequences",
+                        options.global_batch);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explain_infeasible(const Instance& instance) {
+  const Tightest best = tightest(instance);
+  if (best.chain.empty()) return explain_illegal(instance);
+  if (best.bytes <= instance.usable_bytes()) {
+    return "placement: every stage could fit into memory, but no placement of the stages inside a "
+           "pod satisfies all restrictions together";
+  }
+  std::string text = describe(instance, best);
+  model::Problem relaxed = instance.problem();
+  relaxed.options.recompute = {model::Recompute::kNone, model::Recompute::kFull};
+  relaxed.options.zero = {0, 1, 2, 3};
+  if (relaxed.options.recompute != instance.options().recompute ||
+      relaxed.options.zero != instance.options().zero) {
+    const Instance other(relaxed, instance.network(), instance.lattice());
+    const Tightest with_all = tightest(other);
+    if (with_all.bytes <= other.usable_bytes()) {
+      return text + "; least change: allow --recompute none,full and --zero 0,1,2,3, which fits";
+    }
+  }
+  const double needed = best.bytes + instance.problem().cluster.device.reserved_bytes;
+  return text + fmt::format("; least change: devices with {:.0f} bytes ({:.2f} GiB) of memory",
+                            std::ceil(needed), std::ceil(needed) / kGiB);
+}
+
+}  // namespace nestplan::solver

@@ -1,0 +1,221 @@
+#include "solver/instance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace nestplan::solver {
+namespace {
+
+/// Sums `value` of the members of every downset.
+template <typename T>
+std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) {
+  std::vector<T> sums(at(lattice.size()), T{});
+  for (DownsetId d = 0; d < lattice.size(); ++d) {
+    const auto members = lattice.members(d);
+    T sum{};
+    for (std::size_t w = 0; w < members.size(); ++w) {
+      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
+        sum += value[w * 64 + at(std::countr_zero(rest))];
+      }
+    }
+    sums[at(d)] = sum;
+  }
+  return sums;
+}
+
+/// cut(D): over layers outside `D` with an edge into it, the sum of the largest such edge of each.
+std::vector<double> cut_bytes(const model::Graph& graph, const Lattice& lattice, int k) {
+  std::vector<std::vector<std::pair<int, double>>> out(graph.layers.size());
+  for (const model::Edge& edge : graph.edges) {
+    out[at(edge.from)].emplace_back(edge.to, edge.bytes[at(k)]);
+  }
+  std::vector<double> cut(at(lattice.size()), 0);
+  for (DownsetId d = 0; d < lattice.size(); ++d) {
+    double bytes = 0;
+    for (int layer = 0; layer < lattice.layers(); ++layer) {
+      if (out[at(layer)].empty() || lattice.contains(d, layer)) continue;
+      double largest = 0;
+      for (const auto& [to, edge_bytes] : out[at(layer)]) {
+        if (lattice.contains(d, to)) largest = std::max(largest, edge_bytes);
+      }
+      bytes += largest;
+    }
+    cut[at(d)] = bytes;
+  }
+  return cut;
+}
+
+/// Seconds of a collective among neighbours, as a measure of its size.
+double neighbour_seconds(const cost::Network& network, const model::Strategy& strategy,
+                         const model::Collective& collective) {
+  const std::int64_t members = collective.group == model::GroupKind::kTensor    ? strategy.tp
+                               : collective.group == model::GroupKind::kContext ? strategy.cp
+                               : collective.group == model::GroupKind::kExpert  ? strategy.ep
+                                                                                : 2;
+  std::vector<std::int64_t> group(at(std::min(members, network.devices())));
+  std::iota(group.begin(), group.end(), 0);
+  return network.collective_s(collective.op, collective.bytes, network.shape(group));
+}
+
+/// About what one micro-batch takes through the whole model when every layer is a stage.
+double horizon_seconds(const model::Graph& graph, const cost::Network& network) {
+  double total = 0;
+  for (const model::Layer& layer : graph.layers) {
+    double most = 0;
+    for (std::size_t k = 0; k < layer.costs.size(); ++k) {
+      if (!layer.costs[k]) continue;
+      double seconds = 2 * layer.costs[k]->forward_s + layer.costs[k]->backward_s;
+      for (const model::Collective& collective : layer.costs[k]->collectives) {
+        seconds += neighbour_seconds(network, graph.strategies[k], collective);
+      }
+      most = std::max(most, seconds);
+    }
+    total += most;
+  }
+  for (const model::Edge& edge : graph.edges) {
+    const double bytes = *std::max_element(edge.bytes.begin(), edge.bytes.end());
+    total += 2 * network.transfer_s(bytes, network.levels() - 1, 1);
+  }
+  return total;
+}
+
+bool same_kind(const model::Collective& a, const model::Collective& b) {
+  return a.phase == b.phase && a.op == b.op && a.group == b.group && a.bytes == b.bytes;
+}
+
+}  // namespace
+
+StageMaximum::StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer)
+    : words_(at(lattice.words())) {
+  std::vector<int> order(value_of_layer.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return value_of_layer[at(a)] > value_of_layer[at(b)];
+  });
+  for (const int layer : order) falling_.push_back(value_of_layer[at(layer)]);
+  bits_.assign(at(lattice.size()) * words_, 0);
+  for (DownsetId d = 0; d < lattice.size(); ++d) {
+    for (std::size_t rank = 0; rank < order.size(); ++rank) {
+      if (lattice.contains(d, order[rank])) {
+        bits_[at(d) * words_ + rank / 64] |= std::uint64_t{1} << (rank % 64);
+      }
+    }
+  }
+}
+
+double StageMaximum::over(DownsetId outer, DownsetId inner) const {
+  const std::uint64_t* a = bits_.data() + at(outer) * words_;
+  const std::uint64_t* b = bits_.data() + at(inner) * words_;
+  for (std::size_t w = 0; w < words_; ++w) {
+    if (const std::uint64_t rest = a[w] & ~b[w]; rest != 0) {
+      return falling_[w * 64 + at(std::countr_zero(rest))];
+    }
+  }
+  return 0;
+}
+
+Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice)
+    : problem_(problem),
+      network_(network),
+      lattice_(std::move(lattice)),
+      scale_(horizon_seconds(problem.graph, network)),
+      strategies_(problem.graph.strategies.size()),
+      usable_bytes_(std::floor(problem.cluster.device.usable_bytes())),
+      default_rule_{problem.options.recompute, problem.options.zero, -1} {
+  for (std::size_t k = 0; k < strategies_.size(); ++k) build_strategy(static_cast<int>(k));
+}
+
+void Instance::build_strategy(int k) {
+  const model::Graph& graph = problem_.graph;
+  StrategySums& sums = strategies_[at(k)];
+  sums.strategy = graph.strategies[at(k)];
+  const std::size_t layers = graph.layers.size();
+  std::vector<Ticks> forward(layers, 0), backward(layers, 0);
+  std::vector<double> parameters(layers, 0), experts(layers, 0), activation(layers, 0),
+      checkpoint(layers, 0), all_parameters(layers, 0);
+  std::vector<int> unusable(layers, 0);
+  sums.floor_of_layer.assign(layers, kNever);
+  for (std::size_t v = 0; v < layers; ++v) {
+    const auto& cost = graph.layers[v].costs[at(k)];
+    if (!cost) {
+      unusable[v] = 1;
+      continue;
+    }
+    forward[v] = scale_.ticks(cost->forward_s);
+    backward[v] = scale_.ticks(cost->backward_s);
+    parameters[v] = cost->parameters;
+    experts[v] = cost->expert_parameters;
+    all_parameters[v] = cost->parameters + cost->expert_parameters;
+    activation[v] = cost->activation_bytes;
+    checkpoint[v] = cost->checkpoint_bytes;
+    sums.floor_of_layer[v] = forward[v] + backward[v];
+    for (const model::Collective& collective : cost->collectives) {
+      if (collective.bytes <= 0) continue;
+      std::size_t term = 0;
+      while (term < sums.terms.size() && !same_kind(sums.terms[term].collective, collective)) {
+        ++term;
+      }
+      if (term == sums.terms.size()) {
+        sums.terms.push_back({collective, std::vector<double>(layers, 0), {}});
+      }
+      sums.terms[term].count_of_layer[v] += 1;
+    }
+  }
+  sums.forward = sum_members(lattice_, forward);
+  sums.backward = sum_members(lattice_, backward);
+  sums.parameters = sum_members(lattice_, parameters);
+  sums.expert_parameters = sum_members(lattice_, experts);
+  sums.activation = sum_members(lattice_, activation);
+  sums.checkpoint = sum_members(lattice_, checkpoint);
+  sums.unusable = sum_members(lattice_, unusable);
+  sums.cut = cut_bytes(graph, lattice_, k);
+  sums.largest_activation = StageMaximum(lattice_, activation);
+  sums.largest_layer = StageMaximum(lattice_, all_parameters);
+  for (CollectiveTerm& term : sums.terms) {
+    term.count = sum_members(lattice_, term.count_of_layer);
+  }
+}
+
+void Instance::fix_stages(const std::vector<int>& strategy_of_stage, std::vector<StageRule> rules) {
+  const auto stages = static_cast<DownsetId>(strategy_of_stage.size());
+  rules_.assign(at(lattice_.size()), default_rule_);
+  for (DownsetId d = 1; d <= stages; ++d) rules_[at(d)] = std::move(rules[at(stages - d)]);
+  for (std::size_t k = 0; k < strategies_.size(); ++k) {
+    int foreign = 0;
+    for (DownsetId d = 1; d <= stages; ++d) {
+      if (strategy_of_stage[at(stages - d)] != static_cast<int>(k)) ++foreign;
+      strategies_[k].unusable[at(d)] += foreign;
+    }
+  }
+}
+
+const std::vector<Ticks>& Instance::transfer(int k, int level, std::int64_t unit) const {
+  auto& entry = transfers_[{k, level, unit}];
+  if (!entry) {
+    entry = std::make_unique<std::vector<Ticks>>(at(lattice_.size()), 0);
+    for (DownsetId d = 0; d < lattice_.size(); ++d) {
+      (*entry)[at(d)] =
+          scale_.ticks(network_.transfer_s(strategies_[at(k)].cut[at(d)], level, unit));
+    }
+  }
+  return *entry;
+}
+
+cost::StageFootprint Instance::footprint(int k, DownsetId outer, DownsetId inner) const {
+  const StrategySums& sums = strategies_[at(k)];
+  const auto difference = [outer, inner](const std::vector<double>& of) {
+    return of[at(outer)] - of[at(inner)];
+  };
+  cost::StageFootprint stage;
+  stage.parameters = difference(sums.parameters);
+  stage.expert_parameters = difference(sums.expert_parameters);
+  stage.activation_bytes = difference(sums.activation);
+  stage.checkpoint_bytes = difference(sums.checkpoint);
+  stage.largest_layer = sums.largest_layer.over(outer, inner);
+  stage.largest_activation = sums.largest_activation.over(outer, inner);
+  return stage;
+}
+
+}  // namespace nestplan::solver

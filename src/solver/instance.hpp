@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "nestplan/cost/memory.hpp"
+#include "nestplan/cost/network.hpp"
+#include "nestplan/lattice/lattice.hpp"
+#include "nestplan/model/problem.hpp"
+#include "solver/ticks.hpp"
+
+namespace nestplan::solver {
+
+using lattice::DownsetId;
+using lattice::Lattice;
+
+inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// The largest value over the layers of a stage, in O(words): every downset is kept as a bit set
+/// over layers sorted by falling value, so the first bit of the difference is the answer.
+class StageMaximum {
+ public:
+  StageMaximum() = default;
+  StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer);
+  double over(DownsetId outer, DownsetId inner) const;
+
+ private:
+  std::size_t words_ = 0;
+  std::vector<double> falling_;
+  std::vector<std::uint64_t> bits_;
+};
+
+/// A kind of collective that occurs in some layers: all of them cost the same at one place.
+struct CollectiveTerm {
+  model::Collective collective;
+  std::vector<double> count_of_layer;
+  std::vector<double> count;  ///< per downset: how many times its layers have it
+};
+
+/// One strategy over all downsets: sums over the members of each downset, so that a stage `D \ D'`
+/// is a difference of two entries.
+struct StrategySums {
+  model::Strategy strategy;
+  std::vector<Ticks> forward, backward;  ///< compute only
+  std::vector<double> parameters, expert_parameters, activation, checkpoint;
+  std::vector<int> unusable;  ///< members that have no costs under the strategy
+  std::vector<double> cut;    ///< bytes that enter the downset
+  std::vector<CollectiveTerm> terms;
+  StageMaximum largest_activation, largest_layer;
+  std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
+};
+
+/// Which recomputation and ZeRO stages a stage may use, by the downset it starts.
+struct StageRule {
+  std::vector<model::Recompute> recompute;
+  std::vector<int> zero;
+  std::int64_t position = -1;  ///< the only position allowed; -1: any
+};
+
+/// A search's fixed data: the problem with its lattice and everything that does not depend on the
+/// configuration. Read-only once built, but for the cache of transfer times.
+class Instance {
+ public:
+  Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice);
+
+  const model::Problem& problem() const { return problem_; }
+  const model::PlanOptions& options() const { return problem_.options; }
+  const cost::Network& network() const { return network_; }
+  const Lattice& lattice() const { return lattice_; }
+  const TickScale& scale() const { return scale_; }
+  const std::vector<StrategySums>& strategies() const { return strategies_; }
+  double usable_bytes() const { return usable_bytes_; }
+
+  /// Restricts the stages to those between neighbouring downsets of a chain lattice, with these
+  /// strategies and rules, first stage first.
+  void fix_stages(const std::vector<int>& strategy_of_stage, std::vector<StageRule> rules);
+  bool stages_fixed() const { return !rules_.empty(); }
+  const StageRule& rule(DownsetId d) const {
+    return rules_.empty() ? default_rule_ : rules_[at(d)];
+  }
+
+  /// Ticks to receive what enters each downset, at strategy `k`'s bytes, over `level` from (or, for
+  /// gradients, to) a stage with the forward producer's `unit`. Cached.
+  const std::vector<Ticks>& transfer(int k, int level, std::int64_t unit) const;
+
+  /// Memory per device of stage `D \ D'` under strategy `k`, as sums and maxima.
+  cost::StageFootprint footprint(int k, DownsetId outer, DownsetId inner) const;
+
+ private:
+  void build_strategy(int k);
+
+  const model::Problem& problem_;
+  const cost::Network& network_;
+  Lattice lattice_;
+  TickScale scale_;
+  std::vector<StrategySums> strategies_;
+  double usable_bytes_ = 0;
+  StageRule default_rule_;
+  std::vector<StageRule> rules_;
+  mutable std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<std::vector<Ticks>>>
+      transfers_;
+};
+
+}  // namespace nestplan::solver

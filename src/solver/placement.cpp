@@ -1,0 +1,479 @@
+#include "solver/placement.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+namespace nestplan::solver {
+namespace {
+
+constexpr std::size_t kGroupKinds = 4;
+
+std::size_t index_of(model::GroupKind kind) { return static_cast<std::size_t>(kind); }
+
+/// Collects the distinct shapes of a family of groups.
+class ShapeSet {
+ public:
+  explicit ShapeSet(const cost::Network& network) : network_(network) {}
+  void add(const std::vector<std::int64_t>& members) { shapes_.insert(network_.shape(members)); }
+  std::vector<cost::GroupShape> list() const { return {shapes_.begin(), shapes_.end()}; }
+
+ private:
+  const cost::Network& network_;
+  std::set<cost::GroupShape> shapes_;
+};
+
+/// The groups of the stage of one strategy at one position, over all pods or, where all pods are
+/// alike, in the first.
+class StageGroups {
+ public:
+  StageGroups(const Instance& instance, const Configuration& configuration, int k,
+              std::int64_t position, bool pods_alike)
+      : network_(instance.network()),
+        strategy_(instance.strategies()[at(k)].strategy),
+        configuration_(configuration),
+        position_(position),
+        pods_(pods_alike ? 1 : configuration.pods.pods) {}
+
+  std::vector<cost::GroupShape> tensor() const {
+    ShapeSet shapes(network_);
+    std::vector<std::int64_t> group(at(strategy_.tp));
+    const std::int64_t groups = strategy_.cp * configuration_.dp_inner;
+    for (std::int64_t pod = 0; pod < pods_; ++pod) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        for (std::int64_t i = 0; i < strategy_.tp; ++i) group[at(i)] = device(pod, g, i);
+        shapes.add(group);
+      }
+    }
+    return shapes.list();
+  }
+
+  std::vector<cost::GroupShape> context() const {
+    ShapeSet shapes(network_);
+    std::vector<std::int64_t> group(at(strategy_.cp));
+    for (std::int64_t pod = 0; pod < pods_; ++pod) {
+      for (std::int64_t replica = 0; replica < configuration_.dp_inner; ++replica) {
+        for (std::int64_t t = 0; t < strategy_.tp; ++t) {
+          for (std::int64_t c = 0; c < strategy_.cp; ++c) {
+            group[at(c)] = device(pod, replica * strategy_.cp + c, t);
+          }
+          shapes.add(group);
+        }
+      }
+    }
+    return shapes.list();
+  }
+
+  std::vector<cost::GroupShape> data() const {
+    ShapeSet shapes(network_);
+    std::vector<std::int64_t> group(at(shard_members()));
+    for (std::int64_t t = 0; t < strategy_.tp; ++t) {
+      for (std::int64_t i = 0; i < shard_members(); ++i) group[at(i)] = shard_member(i, t);
+      shapes.add(group);
+    }
+    return shapes.list();
+  }
+
+  std::vector<cost::GroupShape> expert() const {
+    ShapeSet shapes(network_);
+    std::vector<std::int64_t> group(at(strategy_.ep));
+    for (std::int64_t t = 0; t < strategy_.tp; ++t) {
+      for (std::int64_t first = 0; first < shard_members(); first += strategy_.ep) {
+        for (std::int64_t i = 0; i < strategy_.ep; ++i) group[at(i)] = shard_member(first + i, t);
+        shapes.add(group);
+      }
+    }
+    return shapes.list();
+  }
+
+  std::vector<cost::GroupShape> expert_peers() const {
+    ShapeSet shapes(network_);
+    std::vector<std::int64_t> group;
+    for (std::int64_t t = 0; t < strategy_.tp; ++t) {
+      for (std::int64_t index = 0; index < strategy_.ep; ++index) {
+        group.clear();
+        for (std::int64_t i = index; i < shard_members(); i += strategy_.ep) {
+          group.push_back(shard_member(i, t));
+        }
+        shapes.add(group);
+      }
+    }
+    return shapes.list();
+  }
+
+ private:
+  std::int64_t device(std::int64_t pod, std::int64_t outer, std::int64_t t) const {
+    return pod * configuration_.pods.pod_size + position_ + outer * strategy_.tp + t;
+  }
+  std::int64_t shard_members() const {
+    return strategy_.cp * configuration_.dp_inner * configuration_.pods.pods;
+  }
+  std::int64_t shard_member(std::int64_t i, std::int64_t t) const {
+    const std::int64_t inside = strategy_.cp * configuration_.dp_inner;
+    return device(i / inside, i % inside, t);
+  }
+
+  const cost::Network& network_;
+  const model::Strategy& strategy_;
+  const Configuration& configuration_;
+  std::int64_t position_;
+  std::int64_t pods_;
+};
+
+}  // namespace
+
+SlowestGroup::SlowestGroup(const cost::Network& network, model::CollectiveOp op,
+                           const std::vector<cost::GroupShape>& shapes)
+    : twice_(op == model::CollectiveOp::kAllReduce) {
+  for (const cost::GroupShape& shape : shapes) {
+    cost::AffineTime line = network.collective(op, shape);
+    if (twice_) line = {line.fixed_s / 2, line.per_byte_s / 2};
+    const auto below = [](const cost::AffineTime& a, const cost::AffineTime& b) {
+      return a.fixed_s <= b.fixed_s && a.per_byte_s <= b.per_byte_s;
+    };
+    if (std::any_of(lines_.begin(), lines_.end(), [&](const auto& l) { return below(line, l); })) {
+      continue;
+    }
+    std::erase_if(lines_, [&](const auto& l) { return below(l, line); });
+    lines_.push_back(line);
+  }
+}
+
+Ticks SlowestGroup::ticks(const TickScale& scale, double parameters, double bytes_each) const {
+  if (parameters <= 0 || bytes_each <= 0) return 0;
+  Ticks slowest = 0;
+  for (const cost::AffineTime& line : lines_) {
+    slowest = std::max(slowest, scale.ticks(line.fixed_s) +
+                                    std::nearbyint(bytes_each *
+                                                   scale.ticks(line.per_byte_s * parameters)));
+  }
+  return twice_ ? 2 * slowest : slowest;
+}
+
+const ClassSums* ClassCache::sums(int k,
+                                  const std::vector<std::vector<cost::GroupShape>>& shapes) {
+  auto& entry = cache_[{k, shapes}];
+  if (entry) return entry.get();
+  const StrategySums& strategy = instance_.strategies()[at(k)];
+  entry = std::make_unique<ClassSums>(
+      ClassSums{strategy.forward, strategy.backward, strategy.floor_of_layer});
+  for (const CollectiveTerm& term : strategy.terms) {
+    double seconds = 0;
+    for (const cost::GroupShape& shape : shapes[index_of(term.collective.group)]) {
+      seconds = std::max(seconds, instance_.network().collective_s(
+                                      term.collective.op, term.collective.bytes, shape));
+    }
+    const Ticks ticks = instance_.scale().ticks(term.collective.op, seconds);
+    auto& sums =
+        term.collective.phase == model::Phase::kForward ? entry->forward : entry->backward;
+    for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += ticks * term.count[d];
+    for (std::size_t v = 0; v < entry->of_layer.size(); ++v) {
+      entry->of_layer[v] += ticks * term.count_of_layer[v];
+    }
+  }
+  return entry.get();
+}
+
+Placement::Placement(const Instance& instance, const Configuration& configuration,
+                     ClassCache& cache, Extent extent)
+    : instance_(instance), configuration_(configuration), cache_(cache) {
+  std::set<std::int64_t> units;
+  for (const int k : configuration.strategies) {
+    units.insert(configuration.unit(instance.strategies()[at(k)].strategy));
+  }
+  units_.assign(units.begin(), units.end());
+  for (const int k : configuration.strategies) {
+    const std::int64_t unit = configuration.unit(instance.strategies()[at(k)].strategy);
+    unit_of_.push_back(
+        static_cast<int>(std::lower_bound(units_.begin(), units_.end(), unit) - units_.begin()));
+  }
+  find_positions(extent);
+  find_classes();
+  find_floor();
+}
+
+void Placement::find_positions(Extent extent) {
+  const std::int64_t pod_size = configuration_.pods.pod_size;
+  std::vector<std::int64_t> fixed;
+  std::int64_t origin = 0;
+  if (instance_.stages_fixed()) {
+    for (DownsetId d = 1; d < instance_.lattice().size(); ++d) {
+      const std::int64_t position = instance_.rule(d).position;
+      if (position >= 0) fixed.push_back(position);
+    }
+    origin = std::max<std::int64_t>(0, instance_.rule(instance_.lattice().whole()).position);
+  }
+  std::unordered_map<std::int64_t, int> index;
+  const auto intern = [&](std::int64_t x) {
+    const auto [entry, inserted] = index.try_emplace(x, static_cast<int>(position_.size()));
+    if (inserted) {
+      position_.push_back(x);
+      for (auto& of_unit : hops_) of_unit.emplace_back();
+    }
+    return entry->second;
+  };
+  hops_.resize(units_.size());
+  intern(origin);
+  if (extent == Extent::kOrigin) return;
+  std::vector<std::int64_t> starts;
+  std::size_t wave_end = 1;
+  std::int64_t stages_before = 0;
+  for (std::size_t y = 0; y < position_.size(); ++y) {
+    if (y == wave_end) {
+      wave_end = position_.size();
+      ++stages_before;
+    }
+    if (stages_before + 1 >= configuration_.max_depth) break;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const std::int64_t end = position_[y] + units_[u];
+      starts.assign(1, end);
+      for (const std::int64_t block : instance_.network().block_sizes()) {
+        starts.push_back((end + block - 1) / block * block);
+      }
+      for (const std::int64_t x : fixed) {
+        if (x >= end) starts.push_back(x);
+      }
+      std::sort(starts.begin(), starts.end());
+      starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+      for (const std::int64_t x : starts) {
+        if (x + units_.front() > pod_size) break;
+        const int level =
+            instance_.network().link_level(configuration_.pods, position_[y], x, units_[u]);
+        const int next = intern(x);
+        hops_[u][y].push_back({next, level});
+      }
+    }
+  }
+}
+
+void Placement::find_classes() {
+  const std::size_t choices = configuration_.strategies.size();
+  class_of_.assign(choices, std::vector<int>(position_.size(), -1));
+  classes_.resize(choices);
+  for (std::size_t choice = 0; choice < choices; ++choice) {
+    const std::int64_t unit = units_[at(unit_of_[choice])];
+    const bool repeats =
+        instance_.network().shapes_repeat(configuration_.pods, unit, true);
+    const std::int64_t period = instance_.network().shape_period();
+    std::map<std::pair<const ClassSums*, ShardShapes>, int> known;
+    std::unordered_map<std::int64_t, int> of_residue;
+    for (std::size_t x = 0; x < position_.size(); ++x) {
+      if (!fits(unit_of_[choice], static_cast<int>(x))) continue;
+      // -1: any multiple of the unit
+      const std::int64_t residue =
+          repeats && position_[x] % unit == 0 ? -1 : position_[x] % period;
+      const auto [entry, inserted] = of_residue.try_emplace(residue, 0);
+      if (inserted) {
+        find_class(static_cast<int>(choice), static_cast<int>(x), known);
+        entry->second = class_of_[choice][x];
+      }
+      class_of_[choice][x] = entry->second;
+    }
+  }
+}
+
+void Placement::find_class(int choice, int position,
+                           std::map<std::pair<const ClassSums*, ShardShapes>, int>& known) {
+  const int k = configuration_.strategies[at(choice)];
+  const StrategySums& strategy = instance_.strategies()[at(k)];
+  const std::int64_t unit = units_[at(unit_of_[at(choice)])];
+  const std::int64_t x = position_[at(position)];
+  const bool pods_alike =
+      x % unit == 0 && instance_.network().shapes_repeat(configuration_.pods, unit, false);
+  const StageGroups groups(instance_, configuration_, k, x, pods_alike);
+  std::vector<std::vector<cost::GroupShape>> shapes(kGroupKinds);
+  PositionClass entry;
+  entry.shards.dense = groups.data();
+  if (strategy.expert_parameters.back() > 0) entry.shards.expert = groups.expert_peers();
+  for (const CollectiveTerm& term : strategy.terms) {
+    auto& of_kind = shapes[index_of(term.collective.group)];
+    if (!of_kind.empty()) continue;
+    switch (term.collective.group) {
+      case model::GroupKind::kTensor: of_kind = groups.tensor(); break;
+      case model::GroupKind::kContext: of_kind = groups.context(); break;
+      case model::GroupKind::kExpert: of_kind = groups.expert(); break;
+      case model::GroupKind::kData: of_kind = entry.shards.dense; break;
+    }
+  }
+  entry.sums = cache_.sums(k, shapes);
+  auto& classes = classes_[at(choice)];
+  const auto [found, inserted] =
+      known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
+  if (inserted) {
+    const auto times = [this](const std::vector<cost::GroupShape>& groups_of) {
+      const cost::Network& network = instance_.network();
+      return ShardTimes{{network, model::CollectiveOp::kAllReduce, groups_of},
+                        {network, model::CollectiveOp::kAllGather, groups_of},
+                        {network, model::CollectiveOp::kReduceScatter, groups_of}};
+    };
+    entry.dense = times(entry.shards.dense);
+    entry.expert = times(entry.shards.expert);
+    classes.push_back(std::move(entry));
+  }
+  class_of_[at(choice)][at(position)] = found->second;
+}
+
+void Placement::find_floor() {
+  const Lattice& lattice = instance_.lattice();
+  const auto layers = at(lattice.layers());
+  floor_.of_layer.assign(layers, kNever);
+  for (std::size_t choice = 0; choice < configuration_.strategies.size(); ++choice) {
+    for (const PositionClass& position_class : classes_[choice]) {
+      const std::vector<Ticks>& of_layer = position_class.sums->of_layer;
+      for (std::size_t v = 0; v < layers; ++v) {
+        floor_.of_layer[v] = std::min(floor_.of_layer[v], of_layer[v]);
+      }
+    }
+  }
+  floor_.summarise();
+  floor_.least_cut = lattice.size() > 2 ? std::numeric_limits<double>::max() : 0;
+  for (const int k : configuration_.strategies) {
+    if (lattice.size() <= 2) continue;
+    const auto& cut = instance_.strategies()[at(k)].cut;
+    floor_.least_cut =
+        std::min(floor_.least_cut, *std::min_element(cut.begin() + 1, cut.end() - 1));
+  }
+  floor_sums_.assign(at(lattice.size()), 0);
+  for (DownsetId d = 0; d < lattice.size(); ++d) {
+    const auto members = lattice.members(d);
+    for (std::size_t w = 0; w < members.size(); ++w) {
+      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
+        floor_sums_[at(d)] += floor_.of_layer[w * 64 + at(std::countr_zero(rest))];
+      }
+    }
+  }
+  least_receive_ = kNever;
+  for (int level = 0; level < instance_.network().levels(); ++level) {
+    least_receive_ =
+        std::min(least_receive_, instance_.scale().ticks(instance_.network().transfer_s(
+                                     floor_.least_cut, level, units_.front())));
+  }
+}
+
+PortLayers::PortLayers(const Instance& instance, const Placement& placement,
+                       const std::vector<std::int64_t>& depths)
+    : instance_(instance), placement_(placement), levels_(instance.network().levels()) {
+  const std::int64_t deepest = depths.back();
+  layers_.resize(at(deepest));
+  index_.resize(at(deepest));
+  if (deepest < 2) return;
+  const auto units = static_cast<std::int32_t>(placement.units().size());
+  using Port = std::pair<std::int32_t, std::int32_t>;  // position, link
+  // after[i]: ports reached by exactly i stages.
+  std::vector<std::vector<Port>> after(at(deepest));
+  std::vector<std::int32_t> positions{placement.origin()};
+  for (std::int64_t i = 1; i < deepest; ++i) {
+    auto& reached = after[at(i)];
+    for (const std::int32_t y : positions) {
+      for (std::int32_t u = 0; u < units; ++u) {
+        for (const Placement::Hop& hop : placement.hops(u, y)) {
+          reached.emplace_back(hop.position, u * levels_ + hop.level);
+        }
+      }
+    }
+    std::sort(reached.begin(), reached.end());
+    reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
+    positions.clear();
+    for (const Port& port : reached) {
+      if (positions.empty() || positions.back() != port.first) positions.push_back(port.first);
+    }
+  }
+  const std::int64_t pod_size = placement.configuration().pods.pod_size;
+  for (std::int64_t s = 1; s < deepest; ++s) {
+    std::vector<Port> ports;
+    for (const std::int64_t p : depths) {
+      if (p <= s) continue;
+      const auto& reached = after[at(p - s)];
+      ports.insert(ports.end(), reached.begin(), reached.end());
+    }
+    const std::int64_t latest = pod_size - s * placement.units().front();
+    const std::int64_t fixed =
+        instance.stages_fixed() ? instance.rule(static_cast<DownsetId>(s)).position : -1;
+    std::erase_if(ports, [&](const Port& port) {
+      const std::int64_t x = placement.position(port.first);
+      return x > latest || (fixed >= 0 && x != fixed);
+    });
+    // Ports that cost the same lie side by side, each run of them by rising position.
+    const auto order = [&](const Port& port) {
+      std::vector<std::int64_t> key{port.second};
+      for (std::size_t c = 0; c < placement.configuration().strategies.size(); ++c) {
+        key.push_back(placement.class_of(static_cast<int>(c), port.first));
+      }
+      key.push_back(placement.position(port.first));
+      return key;
+    };
+    std::sort(ports.begin(), ports.end(),
+              [&](const Port& a, const Port& b) { return order(a) < order(b); });
+    ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
+    PortLayer& layer = layers_[at(s)];
+    for (const auto& [position, link] : ports) {
+      const std::int64_t key = static_cast<std::int64_t>(link) * placement.positions() + position;
+      index_[at(s)].emplace(key, static_cast<std::int32_t>(layer.position.size()));
+      layer.position.push_back(position);
+      layer.link.push_back(link);
+    }
+    build_flows(s);
+  }
+}
+
+std::int32_t PortLayers::find(std::int64_t s, std::int32_t position, std::int32_t link) const {
+  const auto found =
+      index_[at(s)].find(static_cast<std::int64_t>(link) * placement_.positions() + position);
+  return found == index_[at(s)].end() ? -1 : found->second;
+}
+
+void PortLayers::build_flows(std::int64_t s) {
+  PortLayer& layer = layers_[at(s)];
+  const int choices = static_cast<int>(placement_.configuration().strategies.size());
+  for (int choice = 0; choice < choices; ++choice) {
+    const int unit = placement_.unit_of(choice);
+    std::vector<Flow> flows;
+    if (s == 1) {
+      flows.push_back({choice, -1, {}, {}});
+    } else {
+      for (int level = 0; level < levels_; ++level) flows.push_back({choice, level, {}, {}});
+    }
+    const auto extend = [&](Flow& flow, std::int32_t q) {
+      const std::int32_t link = layer.link[at(q)];
+      const std::int32_t position_class = placement_.class_of(choice, layer.position[at(q)]);
+      if (!flow.segments.empty()) {
+        Segment& last = flow.segments.back();
+        if (last.end == q + 1) return;
+        if (last.end == q && last.link == link && last.position_class == position_class) {
+          ++last.end;
+          return;
+        }
+      }
+      flow.segments.push_back({q, q + 1, link, position_class});
+    };
+    for (std::int32_t q = 0; q < static_cast<std::int32_t>(layer.size()); ++q) {
+      const std::int32_t position = layer.position[at(q)];
+      if (!placement_.fits(unit, position)) continue;
+      if (s == 1) {
+        extend(flows.front(), q);
+        continue;
+      }
+      for (const Placement::Hop& hop : placement_.hops(unit, position)) {
+        const std::int32_t next = find(s - 1, hop.position, unit * levels_ + hop.level);
+        if (next < 0) continue;
+        Flow& flow = flows[at(hop.level)];
+        extend(flow, q);
+        bool joined = false;
+        for (auto run = flow.runs.rbegin(); run != flow.runs.rend() && !joined; ++run) {
+          if (run->port + run->length < q) break;
+          if (run->port + run->length == q && run->next + run->length == next) {
+            ++run->length;
+            joined = true;
+          }
+        }
+        if (!joined) flow.runs.push_back({q, next, 1});
+      }
+    }
+    for (Flow& flow : flows) {
+      if (!flow.segments.empty()) layer.flows.push_back(std::move(flow));
+    }
+  }
+}
+
+}  // namespace nestplan::solver

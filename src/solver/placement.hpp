@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "solver/configuration.hpp"
+#include "solver/instance.hpp"
+
+namespace nestplan::solver {
+
+/// Collective times of one strategy at one class of positions: compute plus collectives summed over
+/// the members of every downset.
+struct ClassSums {
+  std::vector<Ticks> forward, backward;  ///< per downset
+  std::vector<Ticks> of_layer;           ///< forward and backward; kNever where unusable
+};
+
+/// Shapes of the groups that share a stage's parameters.
+struct ShardShapes {
+  std::vector<cost::GroupShape> dense, expert;
+  auto operator<=>(const ShardShapes&) const = default;
+};
+
+/// What collectives over the groups of `shapes` take, the slowest group counting: as a few lines
+/// over the bytes, none of which is below another everywhere.
+class SlowestGroup {
+ public:
+  SlowestGroup() = default;
+  SlowestGroup(const cost::Network& network, model::CollectiveOp op,
+               const std::vector<cost::GroupShape>& shapes);
+
+  /// For `parameters` of `bytes_each`. Rounded so that it is proportional to `bytes_each` but for
+  /// the latencies: what costs the same by the formula then costs the same in ticks.
+  Ticks ticks(const TickScale& scale, double parameters, double bytes_each) const;
+
+ private:
+  bool twice_ = false;  ///< an all-reduce: lines hold half of it
+  std::vector<cost::AffineTime> lines_;
+};
+
+/// Collectives on the parameters of a stage.
+struct ShardTimes {
+  SlowestGroup all_reduce, all_gather, reduce_scatter;
+};
+
+/// Positions with equal collective times for one strategy.
+struct PositionClass {
+  const ClassSums* sums = nullptr;
+  ShardShapes shards;
+  ShardTimes dense, expert;
+};
+
+/// Caches over configurations what depends only on the shapes of a strategy's groups.
+class ClassCache {
+ public:
+  explicit ClassCache(const Instance& instance) : instance_(instance) {}
+
+  /// `shapes[g]`: the distinct shapes of the groups of kind `g`.
+  const ClassSums* sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes);
+
+ private:
+  const Instance& instance_;
+  std::map<std::pair<int, std::vector<std::vector<cost::GroupShape>>>, std::unique_ptr<ClassSums>>
+      cache_;
+};
+
+/// Where the stages of a configuration can start inside a pod, how far apart they are, and what
+/// their groups cost there.
+///
+/// A *position* is reachable by stages placed one after another from the origin, with gaps to the
+/// next block boundary. A *port* is a position together with the link class over which its stage
+/// receives: the level and the producer's unit. Ports are the `(l, x)` of the table `T[l][D][x][s]`;
+/// only those that some placement reaches exist.
+class Placement {
+ public:
+  struct Hop {
+    int position = 0;  ///< index of the next stage's position
+    int level = 0;
+  };
+
+  /// How much of it to find out: the origin alone is enough to price first stages.
+  enum class Extent : std::uint8_t { kOrigin, kAll };
+
+  Placement(const Instance& instance, const Configuration& configuration, ClassCache& cache,
+            Extent extent = Extent::kAll);
+
+  const Configuration& configuration() const { return configuration_; }
+  int positions() const { return static_cast<int>(position_.size()); }
+  std::int64_t position(int index) const { return position_[at(index)]; }
+  int origin() const { return 0; }
+
+  /// Distinct stage sizes, ascending, and which of them a strategy (by its place in the
+  /// configuration's list) has.
+  const std::vector<std::int64_t>& units() const { return units_; }
+  int unit_of(int choice) const { return unit_of_[at(choice)]; }
+
+  /// Where the next stage can start after one of size `unit` (index) at `position` (index).
+  const std::vector<Hop>& hops(int unit, int position) const {
+    return hops_[at(unit)][at(position)];
+  }
+  bool fits(int unit, int position) const {
+    return position_[at(position)] + units_[at(unit)] <= configuration_.pods.pod_size;
+  }
+
+  /// Class of a position for a strategy (by its place in the configuration's list).
+  int class_of(int choice, int position) const {
+    return class_of_[at(choice)][at(position)];
+  }
+  const std::vector<PositionClass>& classes(int choice) const { return classes_[at(choice)]; }
+
+  /// The floor of this configuration, tighter than the one it was bounded with: collectives at the
+  /// best class that really occurs.
+  const Floor& floor() const { return floor_; }
+  /// Floor summed over the members of every downset.
+  const std::vector<Ticks>& floor_sums() const { return floor_sums_; }
+  /// Least ticks to receive over any stage boundary, one way.
+  Ticks least_receive() const { return least_receive_; }
+
+ private:
+  void find_positions(Extent extent);
+  void find_classes();
+  void find_class(int choice, int position,
+                  std::map<std::pair<const ClassSums*, ShardShapes>, int>& known);
+  void find_floor();
+
+  const Instance& instance_;
+  const Configuration& configuration_;
+  ClassCache& cache_;
+  std::vector<std::int64_t> position_;
+  std::vector<std::int64_t> units_;
+  std::vector<int> unit_of_;
+  std::vector<std::vector<std::vector<Hop>>> hops_;  ///< by unit, position
+  std::vector<std::vector<int>> class_of_;           ///< by choice, position
+  std::vector<std::vector<PositionClass>> classes_;  ///< by choice
+  Floor floor_;
+  std::vector<Ticks> floor_sums_;
+  Ticks least_receive_ = 0;
+};
+
+/// A run of `length` ports that go on to as many neighbouring ports of the next layer.
+struct Run {
+  std::int32_t port = 0;
+  std::int32_t next = 0;
+  std::int32_t length = 0;
+};
+
+/// Ports that share a link class and a position class, so that one stage cost serves them all.
+struct Segment {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t link = 0;            ///< unit index · levels + level
+  std::int32_t position_class = 0;  ///< of the strategy the flow is for
+};
+
+/// Everything a stage with one strategy can do at one depth when its output leaves over one level.
+struct Flow {
+  int choice = 0;  ///< the strategy's place in the configuration's list
+  int level = -1;  ///< -1: the last stage, which sends nothing
+  std::vector<Run> runs;
+  std::vector<Segment> segments;
+};
+
+/// The ports of the stages that are `s`-th from the end, in the order of their table rows.
+struct PortLayer {
+  std::vector<std::int32_t> position;
+  std::vector<std::int32_t> link;
+  std::vector<Flow> flows;
+  std::int64_t size() const { return static_cast<std::int64_t>(position.size()); }
+};
+
+/// The ports of every place from the end, for plans of the given depths. Entry `s` holds the ports
+/// of the `s`-th stage from the end for `1 ≤ s < max depth`; entry 0 is empty. First stages are not
+/// in it: they have one position and receive nothing.
+class PortLayers {
+ public:
+  PortLayers(const Instance& instance, const Placement& placement,
+             const std::vector<std::int64_t>& depths);
+
+  const PortLayer& layer(std::int64_t s) const { return layers_[at(s)]; }
+  std::int64_t size() const { return static_cast<std::int64_t>(layers_.size()); }
+
+  /// Index of a port in layer `s`; -1 if it is not there.
+  std::int32_t find(std::int64_t s, std::int32_t position, std::int32_t link) const;
+
+ private:
+  void build_flows(std::int64_t s);
+
+  const Instance& instance_;
+  const Placement& placement_;
+  int levels_ = 0;
+  std::vector<PortLayer> layers_;
+  std::vector<std::unordered_map<std::int64_t, std::int32_t>> index_;
+};
+
+}  // namespace nestplan::solver

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestplan/cost/evaluator.hpp"
+#include "nestplan/solver/solver.hpp"
+#include "solver/configuration.hpp"
+#include "solver/placement.hpp"
+#include "solver/table.hpp"
+
+namespace nestplan::solver {
+
+/// A place where the optimum may be: all plans of a configuration and depth whose slowest stage
+/// takes at most `cap`, the best of which cost `total`.
+struct Candidate {
+  Total total = kNoTotal;
+  PlanKey key;
+  Configuration configuration;
+  Ticks cap = kNever;
+};
+
+struct SearchResult {
+  std::optional<cost::PlacedPlan> plan;
+  Total total = kNoTotal;
+  Total lower_bound = 0;
+  bool complete = true;  ///< false: stopped before the optimum was proven
+  model::SearchStats stats;
+};
+
+/// Branch and bound over configurations, one dynamic program each.
+///
+/// Configurations are visited by rising bound. For the `1f1b` objective,
+/// `Σt + (m-1)·max t + sync_1`, a configuration's tables are filled with sums under a cap τ on the
+/// stage time: first the largest τ that could still beat the incumbent, then, for each depth, with
+/// τ just below the slowest stage of the last plan found, until the sum alone (with the best
+/// bottleneck that the bounds allow) is too much. Every optimum is met this way: at the step whose
+/// cap admits it, its sum is the least and its bottleneck that of the plan found. For `paper`,
+/// `(m+p-1)·max t + sync_1`, one table of bottlenecks does, with every option of the first stage.
+///
+/// Only what is strictly worse than the incumbent, or equal and later in canonical order, is
+/// dropped; of the candidates that remain the canonical plan is taken.
+class Search {
+ public:
+  Search(const Instance& instance, const SearchSettings& settings);
+  SearchResult run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A configuration on its way through the search: where its stages can be, and its bounds.
+  struct Visit {
+    const Placement& placement;
+    const DepthBounds& bounds;
+    const Configuration& configuration() const { return placement.configuration(); }
+  };
+
+  std::vector<FirstStageCost> first_stage_costs(const Placement& placement) const;
+  Total bound_at_origin(const Configuration& configuration);
+  void visit(const Configuration& configuration);
+  void visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths);
+  void visit_paper(const Visit& visit, std::vector<std::int64_t> depths);
+  void seed(const Visit& visit, const std::vector<std::int64_t>& depths);
+  void refine(const Visit& visit, std::int64_t depth, Ticks cap);
+
+  PlanKey key(const Configuration& configuration, std::int64_t depth) const;
+  bool beaten(Total total, const PlanKey& key) const;
+  void offer(const Configuration& configuration, std::int64_t depth, Total total, Ticks cap);
+  Ticks stage_cap(const Visit& visit, std::int64_t depth) const;
+  Ticks sum_limit(const Visit& visit, std::int64_t depth) const;
+  void drop_hopeless(const Visit& visit, std::vector<std::int64_t>& depths) const;
+  void drop_unreachable(const Visit& visit, std::vector<std::int64_t>& depths, Ticks cap) const;
+  bool fill(Table& table);
+  bool stop();
+  void report(std::size_t done, std::size_t total, Total lower_bound);
+
+  const Instance& instance_;
+  const SearchSettings& settings_;
+  const bool paper_;
+  ConfigurationSpace space_;
+  ClassCache classes_;
+  std::vector<Candidate> best_;  ///< all of them equal in total and key
+  bool stopped_ = false;
+  Clock::time_point start_;
+  Clock::time_point reported_;
+  std::map<std::string, std::int64_t> rejected_;
+  SearchResult result_;
+};
+
+/// The canonical plan among those of `candidates`, which are equal in total and key: stage by stage
+/// the least (layers, strategy, position, recompute, ZeRO).
+cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
+                                ClassCache& classes);
+
+/// Why nothing fits, and the least change that would: a sentence with numbers.
+std::string explain_infeasible(const Instance& instance);
+
+}  // namespace nestplan::solver

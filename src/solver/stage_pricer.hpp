@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "solver/placement.hpp"
+
+namespace nestplan::solver {
+
+/// What a stage may do about memory, and what it costs.
+struct StageOption {
+  model::Recompute recompute = model::Recompute::kNone;
+  int zero = 0;
+  Ticks time = 0;  ///< t without what is received
+  Ticks sync = 0;  ///< once per iteration, counts for the first stage only
+};
+
+/// Prices the stages `D \ D'` of one configuration under one of its strategies: which options fit
+/// into memory with `f` micro-batches in flight, and the ticks they take at a class of positions.
+/// `load` is O(words); everything else O(1).
+class StagePricer {
+ public:
+  StagePricer(const Instance& instance, const Placement& placement, int choice);
+
+  /// Turns to stage `outer \ inner`. False if a layer of it cannot use the strategy.
+  bool load(DownsetId outer, DownsetId inner);
+
+  /// Least ticks over the options that fit with `in_flight` micro-batches, at a class; kNever if
+  /// none fits. Without what is received.
+  Ticks least_time(int position_class, std::int64_t in_flight);
+
+  /// All options that fit, in canonical order (recompute, then ZeRO).
+  std::vector<StageOption> options(int position_class, std::int64_t in_flight);
+
+  /// What each ZeRO stage that the rules allow adds to the loaded stage, were it first.
+  std::vector<FirstStageCost> first_stage_costs(int position_class) const;
+
+  /// Least bytes over the options.
+  double least_bytes(std::int64_t in_flight) const;
+
+  /// Compute and collectives, forward and backward, at a class.
+  Ticks base(int position_class) const;
+
+ private:
+  static constexpr std::size_t kZeroStages = 4;
+  static constexpr std::size_t kRecomputations = 2;
+  static constexpr std::int64_t kNotYetKnown = -1;
+
+  std::int64_t most_in_flight(model::Recompute recompute, int zero);
+  int least_zero(model::Recompute recompute, std::int64_t in_flight);
+  Ticks sharded(SlowestGroup ShardTimes::*collective, int position_class, double bytes_each) const;
+  Ticks zero_traffic(int position_class, int zero) const;
+  Ticks sync(int position_class, int zero) const;
+  Ticks forward(int position_class) const;
+
+  const Instance& instance_;
+  const StrategySums& sums_;
+  const std::vector<PositionClass>& classes_;
+  int strategy_;
+  cost::ShardGroups shard_groups_;
+  DownsetId outer_ = 0;
+  DownsetId inner_ = 0;
+  cost::StageFootprint stage_;
+  /// How many micro-batches in flight fit, by recomputation and ZeRO stage.
+  std::array<std::array<std::int64_t, kZeroStages>, kRecomputations> most_in_flight_{};
+};
+
+}  // namespace nestplan::solver

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "solver/placement.hpp"
+#include "solver/stage_pricer.hpp"
+
+namespace nestplan::solver {
+
+/// How stage times combine along a pipeline.
+enum class Combine : std::uint8_t {
+  kSum,         ///< W_τ: least Σ t with every t ≤ τ, and sync of the first stage
+  kBottleneck,  ///< least max t
+};
+
+/// What cells of a table may be worth keeping. Everything beyond is provably useless to the caller.
+struct TableLimits {
+  Ticks stage = kNever;  ///< τ: no stage may take longer
+  Ticks sum = kNever;    ///< kSum: Σ t of the whole pipeline may not be more
+  bool prune = true;     ///< false: keep every cell that the shape of the problem allows
+};
+
+/// One step of a pipeline: a stage, and the port of the stage behind it.
+struct Transition {
+  DownsetId inner = 0;      ///< D'
+  int choice = 0;           ///< the strategy's place in the configuration's list
+  std::int32_t next = -1;   ///< port in the layer of the remaining stages; -1: last stage
+  Ticks received = 0;       ///< ticks for input and gradients
+  StageOption option;       ///< what is done about memory
+  Ticks time() const { return option.time + received; }
+};
+
+/// A pipeline of a table, first stage first, as one of possibly many with its value.
+struct Walk {
+  std::vector<Transition> stages;
+  Ticks sum = 0;         ///< Σ t + sync_1
+  Ticks bottleneck = 0;  ///< max t
+};
+
+/// Layers in a row: for each number of stages up to `depth`, the longest suffix that so many stages
+/// could hold if none takes longer than `cap`, were every stage at its best position. An upper
+/// bound on what any placement reaches: a stage inside another takes no more time and memory, so
+/// the longest suffix of `s` stages extends the longest of `s - 1`. The whole graph where layers
+/// are not in a row. Time O((layers + depth) · words).
+std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placement& placement,
+                                        std::int64_t depth, Ticks cap);
+
+/// The dynamic program over the lattice of downsets for one configuration.
+///
+///     T[D][s][q] = min over D' ⊂ D, strategy, next port q' of  t ∘ T[D'][s-1][q'],
+///
+/// with `t` the time of stage `D \ D'` as the `s`-th from the end at port `q` (its position, and
+/// the link class it receives over), `∘` either `+` or `max`, and `T[∅][0] = 0`. A port stands for
+/// `(l, x)` of the classic table `T[l][D][x][s]`: the producer is not placed yet, so the class of
+/// the link to it is part of the state (Wang et al., "NEST: Network- and Memory-Aware Device
+/// Placement for Distributed Deep Learning").
+///
+/// Filled wave by wave, each downset pushing its finished rows to the downsets above it. A row is
+/// the ports of one `(D, s)`; ports that share link and position class are neighbours, so that one
+/// stage time serves a whole run of them in a vectorised loop.
+///
+/// Time O(pairs D' ⊂ D within the limits · strategies · depths · (1 + ports)); memory 8 bytes a
+/// cell, only for `(D, s)` within the limits. The result does not depend on the order of pushes.
+class Table {
+ public:
+  Table(const Instance& instance, const Placement& placement, const PortLayers& layers,
+        std::vector<std::int64_t> depths, Combine combine, TableLimits limits);
+
+  /// Fills the table. Returns false if `stop` (polled now and then, may be empty) said so.
+  bool fill(const std::function<bool()>& stop);
+
+  /// Least value of a pipeline with `depth` stages whose first stage takes `option`:
+  /// kSum: Σ t + sync_1. kBottleneck: the paper's objective (m + p - 1)·max t + sync_1.
+  /// kNoTotal if there is none within the limits.
+  Total best(std::int64_t depth);
+
+  /// A pipeline with the value `best(depth)`.
+  Walk walk(std::int64_t depth);
+
+  /// Calls `visit` for every first stage of a pipeline with `depth` stages, all options.
+  void first_stages(std::int64_t depth, const std::function<void(const Transition&)>& visit);
+
+  /// Calls `visit` for every stage `outer \ inner` that can be `s`-th from the end at port `q`,
+  /// within the limits; all options, or only the fastest.
+  void stages(DownsetId outer, std::int64_t s, std::int32_t q, bool all_options,
+              const std::function<void(const Transition&)>& visit);
+
+  /// Value behind a transition out of the stage that is `s`-th from the end.
+  Ticks rest(const Transition& transition, std::int64_t s) const;
+
+  std::int64_t cells() const { return static_cast<std::int64_t>(values_.size()); }
+  std::int64_t relaxations() const { return relaxations_; }
+
+ private:
+  static constexpr std::int64_t kNoRow = -1;
+
+  bool useful(DownsetId d, std::int64_t s) const;
+  void allocate();
+  std::int64_t rank(DownsetId d) const;
+  std::int64_t in_flight(std::int64_t s) const;
+  bool finish_rows(DownsetId inner);
+  void push(DownsetId inner, DownsetId outer);
+  const Ticks* row(DownsetId d, std::int64_t s) const;
+  Total objective(std::int64_t depth, const Transition& first) const;
+  void expand(DownsetId outer, std::int64_t s, std::int32_t position, std::int32_t link,
+              bool all_options, const std::function<void(const Transition&)>& visit);
+
+  const Instance& instance_;
+  const Placement& placement_;
+  const PortLayers& layers_;
+  const Configuration& configuration_;
+  std::vector<std::int64_t> depths_;
+  Combine combine_;
+  TableLimits limits_;
+  int levels_;
+  std::int64_t stages_;  ///< deepest table row: max depth - 1
+  std::vector<std::int64_t> row_;  ///< by s·downsets + D: offset of the row in values_
+  std::vector<Ticks> values_;
+  std::vector<StagePricer> pricer_;                       ///< by choice
+  std::vector<std::vector<const Ticks*>> receive_;        ///< by choice, link: per downset
+  std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
+  std::vector<std::vector<std::vector<Ticks>>> onward_;   ///< by s, flow: rows over ports
+  std::vector<std::int64_t> live_;                        ///< depths s' at which `inner` has values
+  std::vector<Ticks> class_time_;
+  std::int64_t relaxations_ = 0;
+};
+
+}  // namespace nestplan::solver

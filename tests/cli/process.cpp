@@ -1,0 +1,59 @@
+#include "cli/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+extern char** environ;
+
+namespace nestplan::test {
+
+Process::Process(const std::vector<std::string>& arguments, const std::filesystem::path& directory,
+                 const std::string& stdout_file)
+    : out_(stdout_file.empty() ? directory / "stdout" : std::filesystem::path(stdout_file)),
+      err_(directory / "stderr") {
+  std::vector<std::string> words{NESTPLAN_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  constexpr int kCreate = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, out_.c_str(), kCreate, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err_.c_str(), kCreate, 0600);
+  const int error = posix_spawn(&pid_, NESTPLAN_BINARY, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot start " NESTPLAN_BINARY);
+}
+
+Process::~Process() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Process::send(int signal) const { ::kill(pid_, signal); }
+
+Outcome Process::wait() {
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const bool regular = std::filesystem::is_regular_file(out_);
+  return {code, regular ? read_file(out_) : "", read_file(err_)};
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace nestplan::test

@@ -1,0 +1,235 @@
+#include "nestplan/io/huggingface.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::io {
+namespace {
+
+using model::Architecture;
+using Json = nlohmann::json;
+
+/// A directory of its own with a `config.json`, gone at the end of the test.
+class HuggingFace : public ::testing::Test {
+ protected:
+  HuggingFace()
+      : directory_(std::filesystem::temp_directory_path() /
+                   ("nestplan-hf-" + std::to_string(::getpid()) + "-" +
+                    ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(directory_ / "tiny");
+  }
+  ~HuggingFace() override { std::filesystem::remove_all(directory_); }
+
+  std::filesystem::path file() const { return directory_ / "tiny" / "config.json"; }
+
+  Architecture read(const Json& config) const {
+    std::ofstream(file()) << config.dump();
+    return read_architecture(file());
+  }
+
+  /// The message without the leading path.
+  std::string failure(const Json& config) const {
+    try {
+      read(config);
+    } catch (const InvalidInput& error) {
+      const std::string message = error.what();
+      const std::string prefix = file().string() + ": ";
+      EXPECT_EQ(message.substr(0, prefix.size()), prefix);
+      return message.substr(std::min(prefix.size(), message.size()));
+    }
+    return "";
+  }
+
+  std::filesystem::path directory_;
+};
+
+Json modern(const std::string& type) {
+  return {{"model_type", type},       {"num_hidden_layers", 4},
+          {"hidden_size", 64},        {"num_attention_heads", 8},
+          {"num_key_value_heads", 2}, {"head_dim", 16},
+          {"intermediate_size", 256}, {"vocab_size", 1000},
+          {"sliding_window", 32},     {"max_position_embeddings", 128}};
+}
+
+Json gpt2(const std::string& type = "gpt2") {
+  return {{"model_type", type}, {"n_layer", 12},       {"n_embd", 768},
+          {"n_head", 12},       {"vocab_size", 50257}, {"n_positions", 1024}};
+}
+
+/// `config` with `key` set to `value`.
+Json set(Json config, const std::string& key, Json value) {
+  config[key] = std::move(value);
+  return config;
+}
+
+Json without(Json config, const std::string& key) {
+  config.erase(key);
+  return config;
+}
+
+TEST_F(HuggingFace, ReadsLlama) {
+  const Architecture a = read(without(modern("llama"), "head_dim"));
+  EXPECT_EQ(a.name, "tiny");
+  EXPECT_EQ(a.layers, 4);
+  EXPECT_EQ(a.kv_heads, 2);
+  EXPECT_EQ(a.head_dim, 8);
+  EXPECT_TRUE(a.gated_mlp);
+  EXPECT_TRUE(a.windows.empty());
+  EXPECT_FALSE(a.tied_embeddings);
+  EXPECT_EQ(read(without(modern("llama"), "num_key_value_heads")).kv_heads, 8);
+  EXPECT_TRUE(read(set(modern("llama"), "attention_bias", true)).bias.attention_output);
+}
+
+TEST_F(HuggingFace, TakesADirectoryAndIgnoresForeignKeys) {
+  read(set(modern("llama"), "rope_scaling", {{"factor", 8.0}}));
+  EXPECT_EQ(read_architecture(file().parent_path()).hidden, 64);
+}
+
+TEST_F(HuggingFace, FamiliesDifferWhereTheyShould) {
+  EXPECT_EQ(read(modern("mistral")).window(3), 32);
+  EXPECT_TRUE(read(set(modern("mistral"), "sliding_window", nullptr)).windows.empty());
+  const Architecture qwen2 = read(modern("qwen2"));
+  EXPECT_TRUE(qwen2.bias.qkv);
+  EXPECT_FALSE(qwen2.bias.attention_output);
+  EXPECT_TRUE(qwen2.windows.empty());
+  Json windowed = set(modern("qwen2"), "use_sliding_window", true);
+  windowed["max_window_layers"] = 3;
+  EXPECT_EQ(read(windowed).windows, (std::vector<std::int64_t>{0, 0, 0, 32}));
+  const Architecture qwen3 = read(modern("qwen3"));
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_FALSE(qwen3.bias.qkv);
+  EXPECT_EQ(qwen3.query_width(), 128);
+  EXPECT_TRUE(read(modern("gemma")).tied_embeddings);
+  const Architecture gemma2 = read(modern("gemma2"));
+  EXPECT_EQ(gemma2.output_norms, 2);
+  EXPECT_EQ(gemma2.windows, (std::vector<std::int64_t>{32, 0, 32, 0}));
+}
+
+// Sizes of the checkpoints on the Hugging Face hub.
+TEST_F(HuggingFace, CountsParametersAsPublished) {
+  EXPECT_EQ(total_parameters(read(gpt2())), 124'439'808);
+  const Json gptj = {{"model_type", "gptj"}, {"n_layer", 28},       {"n_embd", 4096},
+                     {"n_head", 16},         {"vocab_size", 50400}, {"n_positions", 2048}};
+  EXPECT_EQ(total_parameters(read(gptj)), 6'050'882'784);
+  Json neo = {{"model_type", "gpt_neo"}, {"num_layers", 12},
+              {"hidden_size", 768},      {"num_heads", 12},
+              {"vocab_size", 50257},     {"max_position_embeddings", 2048},
+              {"window_size", 256},      {"attention_types", {{{"global", "local"}, 6}}}};
+  EXPECT_EQ(total_parameters(read(neo)), 125'198'592);
+  EXPECT_EQ(read(neo).window(1), 256);
+  EXPECT_EQ(read(neo).window(2), 0);
+  const Json opt = {{"model_type", "opt"},
+                    {"num_hidden_layers", 12},
+                    {"hidden_size", 768},
+                    {"num_attention_heads", 12},
+                    {"ffn_dim", 3072},
+                    {"vocab_size", 50272},
+                    {"word_embed_proj_dim", 768},
+                    {"max_position_embeddings", 2048}};
+  EXPECT_EQ(total_parameters(read(opt)), 125'239'296);
+  const Json pythia = {{"model_type", "gpt_neox"}, {"num_hidden_layers", 12},
+                       {"hidden_size", 768},       {"num_attention_heads", 12},
+                       {"vocab_size", 50304},      {"intermediate_size", 3072}};
+  EXPECT_EQ(total_parameters(read(pythia)), 162'322'944);
+  const Json falcon = {{"model_type", "falcon"}, {"num_hidden_layers", 32},
+                       {"hidden_size", 4544},    {"num_attention_heads", 71},
+                       {"vocab_size", 65024},    {"multi_query", true},
+                       {"parallel_attn", true}};
+  EXPECT_EQ(total_parameters(read(falcon)), 6'921'720'704);
+  const Json bloom = {{"model_type", "bloom"},
+                      {"n_layer", 24},
+                      {"hidden_size", 1024},
+                      {"n_head", 16},
+                      {"vocab_size", 250880}};
+  EXPECT_EQ(total_parameters(read(bloom)), 559'214'592);
+  const Json phi3 = {{"model_type", "phi3"},      {"num_hidden_layers", 32},
+                     {"hidden_size", 3072},       {"num_attention_heads", 32},
+                     {"intermediate_size", 8192}, {"vocab_size", 32064}};
+  EXPECT_EQ(total_parameters(read(phi3)), 3'821'079'552);
+  Json santacoder = gpt2("gpt_bigcode");
+  santacoder.update({{"n_layer", 24},
+                     {"n_embd", 2048},
+                     {"n_head", 16},
+                     {"n_inner", 8192},
+                     {"n_positions", 2048},
+                     {"vocab_size", 49280}});
+  EXPECT_EQ(read(santacoder).kv_heads, 1);
+  EXPECT_NEAR(static_cast<double>(total_parameters(read(santacoder))), 1.1e9, 0.05e9);
+}
+
+TEST_F(HuggingFace, ReadsEncoders) {
+  Json bert = {{"model_type", "bert"},      {"num_hidden_layers", 12},       {"hidden_size", 768},
+               {"num_attention_heads", 12}, {"intermediate_size", 3072},     {"vocab_size", 30522},
+               {"type_vocab_size", 2},      {"max_position_embeddings", 512}};
+  const Architecture a = read(bert);
+  EXPECT_FALSE(a.causal);
+  EXPECT_FALSE(a.pooler);
+  EXPECT_EQ(total_parameters(a), 109'514'298);  // BertForMaskedLM
+  EXPECT_TRUE(a.hidden_dropout);
+  bert["architectures"] = {"BertForPreTraining"};
+  EXPECT_EQ(total_parameters(read(bert)), 110'106'428);
+  Json roberta = bert;
+  roberta.update({{"model_type", "roberta"},
+                  {"vocab_size", 50265},
+                  {"type_vocab_size", 1},
+                  {"max_position_embeddings", 514},
+                  {"architectures", {"RobertaForMaskedLM"}}});
+  EXPECT_EQ(total_parameters(read(roberta)), 124'697'433);
+  EXPECT_EQ(read(roberta).max_positions, 512);
+}
+
+TEST_F(HuggingFace, DropoutComesFromTheFile) {
+  EXPECT_TRUE(read(gpt2()).hidden_dropout);
+  EXPECT_FALSE(read(set(gpt2(), "resid_pdrop", 0.0)).hidden_dropout);
+}
+
+TEST_F(HuggingFace, MissingAndImpossibleFieldsAreNamed) {
+  for (const char* key : {"num_hidden_layers", "hidden_size", "num_attention_heads",
+                          "intermediate_size", "vocab_size", "model_type"}) {
+    EXPECT_NE(failure(without(modern("llama"), key)).find(key), std::string::npos) << key;
+  }
+  EXPECT_NE(failure(without(modern("qwen3"), "head_dim")).find("head_dim"), std::string::npos);
+  EXPECT_NE(failure(without(modern("mistral"), "num_key_value_heads")).find("num_key_value_heads"),
+            std::string::npos);
+  EXPECT_NE(failure(without(gpt2(), "n_positions")).find("n_positions"), std::string::npos);
+  for (const Json& value : {Json(0), Json(-64), Json(64.5), Json("64"), Json(1e18)}) {
+    EXPECT_EQ(failure(set(modern("llama"), "hidden_size", value)).substr(0, 12), "hidden_size:")
+        << value;
+  }
+}
+
+TEST_F(HuggingFace, HeadsMustDivide) {
+  Json config = set(without(modern("llama"), "head_dim"), "num_attention_heads", 6);
+  config["num_key_value_heads"] = 6;
+  EXPECT_EQ(failure(config), "num_attention_heads: 6 does not divide hidden_size (64)");
+  config["head_dim"] = 16;
+  EXPECT_EQ(read(config).query_width(), 96);
+  EXPECT_EQ(failure(set(modern("llama"), "num_key_value_heads", 3)),
+            "num_key_value_heads: 3 does not divide num_attention_heads (8)");
+}
+
+TEST_F(HuggingFace, OtherModelsAreRefusedByName) {
+  EXPECT_NE(failure(set(modern("llama"), "model_type", "lama")).find("did you mean \"llama\"?"),
+            std::string::npos);
+  EXPECT_NE(failure(set(modern("llama"), "model_type", "mixtral")).find("a mixture of experts"),
+            std::string::npos);
+  EXPECT_NE(failure(set(modern("llama"), "model_type", "t5")).find("an encoder-decoder"),
+            std::string::npos);
+  EXPECT_EQ(failure(set(modern("qwen2"), "num_experts", 60)).substr(0, 12), "num_experts:");
+}
+
+TEST_F(HuggingFace, FilesThatCannotBeReadAreIoErrors) {
+  EXPECT_THROW(read_architecture(directory_ / "none.json"), IoError);
+  std::ofstream(file()) << "{";
+  EXPECT_THROW(read_architecture(file()), InvalidInput);
+}
+
+}  // namespace
+}  // namespace nestplan::io

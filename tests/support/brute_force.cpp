@@ -1,0 +1,263 @@
+#include "support/brute_force.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::testing {
+namespace {
+
+constexpr double kEqual = 1e-12;
+
+using LayerMask = std::uint32_t;
+
+std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+template <typename T>
+bool allowed(const std::vector<T>& list, T value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+struct StageOption {
+  model::Recompute recompute;
+  int zero;
+  double total_s;
+  double sync_s;
+};
+
+class Enumeration {
+ public:
+  Enumeration(const model::Problem& problem, const cost::Network& network, bool per_stage)
+      : problem_(problem), graph_(problem.graph), network_(network), per_stage_(per_stage) {
+    predecessors_.resize(graph_.layers.size());
+    for (const model::Edge& edge : graph_.edges) {
+      predecessors_[idx(edge.to)] |= LayerMask{1} << edge.from;
+    }
+  }
+
+  Optima run() {
+    std::set<std::int64_t> micro_batches;
+    for (const model::Strategy& s : graph_.strategies) micro_batches.insert(s.micro_batch);
+    for (const std::int64_t mbs : micro_batches) {
+      if (allowed(problem_.options.micro_batches, mbs)) try_micro_batch(mbs);
+    }
+    if (!per_stage_) {
+      best_.per_stage_1f1b = best_.uniform_1f1b;
+      best_.per_stage_paper = best_.uniform_paper;
+    }
+    verify(best_.uniform_1f1b, model::Objective::k1F1B);
+    verify(best_.uniform_paper, model::Objective::kPaper);
+    verify(best_.per_stage_1f1b, model::Objective::k1F1B);
+    verify(best_.per_stage_paper, model::Objective::kPaper);
+    return best_;
+  }
+
+ private:
+  void try_micro_batch(std::int64_t mbs) {
+    const model::PlanOptions& options = problem_.options;
+    micro_batch_ = mbs;
+    for (std::int64_t dp = 1; dp <= network_.devices(); ++dp) {
+      const std::int64_t step = dp * mbs;
+      if (step > options.global_batch || !allowed(options.dp, dp)) continue;
+      if (!options.allow_uneven_batch && options.global_batch % step != 0) continue;
+      for (std::int64_t inner = 1; inner <= dp; ++inner) {
+        if (dp % inner != 0 || !allowed(options.dp_inner, inner)) continue;
+        plan_.dp = dp;
+        plan_.dp_inner = inner;
+        pod_size_ = network_.devices() / (dp / inner);
+        const LayerMask all = (LayerMask{1} << graph_.layers.size()) - 1;
+        add_stages(all, 0, true);
+      }
+    }
+  }
+
+  bool usable(const model::Strategy& s) const {
+    const model::PlanOptions& options = problem_.options;
+    if (s.micro_batch != micro_batch_ || !allowed(options.tp, s.tp) || !allowed(options.cp, s.cp) ||
+        !allowed(options.ep, s.ep)) {
+      return false;
+    }
+    const std::int64_t inner = s.cp * plan_.dp_inner;
+    const std::int64_t outer = plan_.dp / plan_.dp_inner;
+    return inner % s.ep == 0 || (s.ep % inner == 0 && outer % (s.ep / inner) == 0);
+  }
+
+  /// `rest` is the downset that is left, `end` the first device behind the stages so far.
+  void add_stages(LayerMask rest, std::int64_t end, bool uniform) {
+    if (rest == 0) {
+      const auto p = static_cast<std::int64_t>(plan_.stages.size());
+      if (allowed(problem_.options.pp, p)) try_placement(uniform);
+      return;
+    }
+    for (LayerMask stage = rest; stage != 0; stage = (stage - 1) & rest) {
+      if (!leaves_downset(rest, stage)) continue;
+      for (std::size_t s = 0; s < graph_.strategies.size(); ++s) {
+        const bool same = plan_.stages.empty() ||
+                          (uniform && plan_.stages.front().strategy == static_cast<int>(s));
+        if ((!same && !per_stage_) || !usable(graph_.strategies[s])) continue;
+        place(stage, s, rest, end, same);
+      }
+    }
+  }
+
+  /// No layer that stays behind in the suffix feeds one of the stage.
+  bool leaves_downset(LayerMask rest, LayerMask stage) const {
+    for (std::size_t layer = 0; layer < graph_.layers.size(); ++layer) {
+      if ((stage >> layer & 1U) != 0 && (predecessors_[layer] & rest & ~stage) != 0) return false;
+    }
+    return true;
+  }
+
+  void place(LayerMask mask, std::size_t strategy, LayerMask rest, std::int64_t end, bool uniform) {
+    cost::PlacedStage stage;
+    stage.strategy = static_cast<int>(strategy);
+    for (std::size_t layer = 0; layer < graph_.layers.size(); ++layer) {
+      if ((mask >> layer & 1U) == 0) continue;
+      if (!graph_.layers[layer].costs[strategy]) return;
+      stage.layers.push_back(static_cast<int>(layer));
+    }
+    const model::Strategy& s = graph_.strategies[strategy];
+    const std::int64_t unit = s.tp * s.cp * plan_.dp_inner;
+    std::set<std::int64_t> positions{end};
+    if (!plan_.stages.empty()) {
+      for (const std::int64_t n : network_.block_sizes()) positions.insert((end + n - 1) / n * n);
+    }
+    for (const std::int64_t position : positions) {
+      if (position + unit > pod_size_) break;
+      stage.position = position;
+      plan_.stages.push_back(stage);
+      add_stages(rest & ~mask, position + unit, uniform);
+      plan_.stages.pop_back();
+    }
+  }
+
+  void try_placement(bool uniform) {
+    const double usable_bytes = problem_.cluster.device.usable_bytes();
+    options_.assign(plan_.stages.size(), {});
+    for (const model::Recompute recompute : problem_.options.recompute) {
+      for (const int zero : problem_.options.zero) {
+        for (cost::PlacedStage& stage : plan_.stages) {
+          stage.recompute = recompute;
+          stage.zero = zero;
+        }
+        const model::Plan costed = cost::evaluate(problem_, network_, plan_);
+        microbatches_ = static_cast<double>(costed.strategy.microbatches);
+        for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+          if (costed.stages[i].memory.total_bytes > usable_bytes) continue;
+          options_[i].push_back(
+              {recompute, zero, costed.stages[i].time.total_s, costed.stages[i].time.sync_s});
+        }
+      }
+    }
+    choose(0, 0, 0, uniform);
+  }
+
+  /// Every choice of recompute and ZeRO for the stages from `i` on, in canonical order.
+  void choose(std::size_t i, double sum, double slowest, bool uniform) {
+    if (i == plan_.stages.size()) return judge(sum, slowest, uniform);
+    for (const StageOption& option : options_[i]) {
+      plan_.stages[i].recompute = option.recompute;
+      plan_.stages[i].zero = option.zero;
+      if (i == 0) sync_ = option.sync_s;
+      choose(i + 1, sum + option.total_s, std::max(slowest, option.total_s), uniform);
+    }
+  }
+
+  void judge(double sum, double slowest, bool uniform) {
+    const double m = microbatches_;
+    const auto p = static_cast<double>(plan_.stages.size());
+    const double value_1f1b = sum + (m - 1) * slowest + sync_;
+    const double value_paper = (m + p - 1) * slowest + sync_;
+    if (uniform) {
+      offer(best_.uniform_1f1b, value_1f1b);
+      offer(best_.uniform_paper, value_paper);
+    }
+    if (per_stage_) {
+      offer(best_.per_stage_1f1b, value_1f1b);
+      offer(best_.per_stage_paper, value_paper);
+    }
+  }
+
+  void offer(Optimum& best, double value) const {
+    const double margin = kEqual * value;
+    if (best.feasible()) {
+      if (value > best.value_s + margin) return;
+      if (value >= best.value_s - margin &&
+          !canonical_less(micro_batch_, plan_, best.micro_batch, best.plan)) {
+        best.value_s = std::min(best.value_s, value);
+        return;
+      }
+    }
+    best.value_s = std::min(best.value_s, value);
+    best.micro_batch = micro_batch_;
+    best.plan = plan_;
+  }
+
+  void verify(const Optimum& best, model::Objective objective) const {
+    if (!best.feasible()) return;
+    model::Problem problem = problem_;
+    problem.options.objective = objective;
+    const model::Plan costed = cost::evaluate(problem, network_, best.plan);
+    if (costed.status != model::Status::kOptimal) {
+      throw InternalError("brute force: the best plan is infeasible: " + costed.reason);
+    }
+    if (std::abs(costed.iteration_time_s - best.value_s) > 10 * kEqual * best.value_s) {
+      throw InternalError("brute force: the best plan does not cost what it was found for");
+    }
+  }
+
+  const model::Problem& problem_;
+  const model::Graph& graph_;
+  const cost::Network& network_;
+  bool per_stage_;
+  std::vector<LayerMask> predecessors_;
+  Optima best_;
+
+  std::int64_t micro_batch_ = 1;
+  std::int64_t pod_size_ = 0;
+  cost::PlacedPlan plan_;
+  std::vector<std::vector<StageOption>> options_;
+  double microbatches_ = 0;
+  double sync_ = 0;
+};
+
+}  // namespace
+
+bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
+                    std::int64_t micro_batch_b, const cost::PlacedPlan& b) {
+  const auto head = [](std::int64_t micro_batch, const cost::PlacedPlan& plan) {
+    return std::make_tuple(micro_batch, plan.dp, plan.dp_inner, plan.stages.size());
+  };
+  if (head(micro_batch_a, a) != head(micro_batch_b, b)) {
+    return head(micro_batch_a, a) < head(micro_batch_b, b);
+  }
+  const auto key = [](const cost::PlacedStage& s) {
+    return std::tie(s.layers, s.strategy, s.position, s.recompute, s.zero);
+  };
+  for (std::size_t i = 0; i < a.stages.size(); ++i) {
+    if (key(a.stages[i]) != key(b.stages[i])) return key(a.stages[i]) < key(b.stages[i]);
+  }
+  return false;
+}
+
+Optima brute_force(const model::Problem& problem, const cost::Network& network, bool per_stage) {
+  return Enumeration(problem, network, per_stage).run();
+}
+
+cost::PlacedPlan placed(const model::Plan& plan) {
+  cost::PlacedPlan choices;
+  choices.dp = plan.strategy.dp;
+  choices.dp_inner = plan.strategy.dp_inner;
+  for (const model::StagePlan& stage : plan.stages) {
+    choices.stages.push_back(
+        {stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero});
+  }
+  return choices;
+}
+
+}  // namespace nestplan::testing

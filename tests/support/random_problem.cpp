@@ -1,0 +1,234 @@
+#include "support/random_problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace nestplan::testing {
+namespace {
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed), ties_(seed % 3 == 0) {}
+
+  model::Problem run() {
+    make_cluster();
+    make_strategies();
+    make_layers();
+    make_edges();
+    make_options();
+    make_memory();
+    return problem_;
+  }
+
+ private:
+  /// Uniform in `[low, high]`; std::uniform_int_distribution differs between platforms.
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+
+  bool chance(int percent) { return between(1, 100) <= percent; }
+
+  template <typename T>
+  T pick(const std::vector<T>& from) {
+    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))];
+  }
+
+  double number(std::int64_t low, std::int64_t high) {
+    return static_cast<double>(between(low, high));
+  }
+
+  void make_cluster() {
+    const std::int64_t most = chance(25) ? 16 : 12;
+    const std::int64_t levels = between(1, 3);
+    std::int64_t devices = 1;
+    for (std::int64_t l = 0; l < levels; ++l) {
+      std::vector<std::int64_t> fanouts;
+      for (const std::int64_t f : {2, 3, 4, 6, 8}) {
+        if (devices * f <= most) fanouts.push_back(f);
+      }
+      if (fanouts.empty()) break;
+      model::NetworkLevel level;
+      level.name = fmt::format("l{}", l);
+      level.fanout = pick(fanouts);
+      level.bandwidth = pick<double>({100e9, 50e9, 25e9, 12.5e9, 5e9});
+      level.latency_s = pick<double>({0, 1e-6, 4e-6, 20e-6});
+      level.oversubscription = pick<double>({1, 1, 1.5, 2, 4});
+      devices *= level.fanout;
+      problem_.cluster.network.levels.push_back(level);
+    }
+    problem_.cluster.name = "random";
+  }
+
+  void make_strategies() {
+    const std::int64_t count = between(1, 4);
+    const bool two_micro_batches = chance(25);
+    for (std::int64_t s = 0; s < count; ++s) {
+      model::Strategy strategy;
+      strategy.id = fmt::format("s{}", s);
+      strategy.tp = pick<std::int64_t>({1, 1, 1, 2, 2, 3, 4});
+      if (chance(25)) strategy.cp = pick<std::int64_t>({2, 2, 3});
+      if (chance(30)) strategy.ep = pick<std::int64_t>({2, 2, 3, 4});
+      if (two_micro_batches) strategy.micro_batch = between(1, 2);
+      problem_.graph.strategies.push_back(strategy);
+    }
+  }
+
+  model::Collective collective(const model::Strategy& strategy) {
+    model::Collective c;
+    c.phase = chance(50) ? model::Phase::kForward : model::Phase::kBackward;
+    std::vector<model::GroupKind> groups{model::GroupKind::kTensor};
+    if (strategy.cp > 1) groups.push_back(model::GroupKind::kContext);
+    if (strategy.ep > 1) groups.assign(2, model::GroupKind::kExpert);
+    if (chance(5)) groups.assign(1, model::GroupKind::kData);
+    c.group = pick(groups);
+    c.op = pick<model::CollectiveOp>(
+        {model::CollectiveOp::kAllReduce, model::CollectiveOp::kAllGather,
+         model::CollectiveOp::kReduceScatter, model::CollectiveOp::kAllToAll});
+    if (c.group == model::GroupKind::kExpert && chance(70)) c.op = model::CollectiveOp::kAllToAll;
+    c.bytes = number(0, 20) * 1e5;
+    return c;
+  }
+
+  model::LayerCost layer_cost(const model::Strategy& strategy, bool experts) {
+    const auto split = static_cast<double>(strategy.tp * strategy.cp);
+    const auto mbs = static_cast<double>(strategy.micro_batch);
+    model::LayerCost cost;
+    cost.forward_s = number(1, 9) * 1e-4 / split * mbs;
+    cost.backward_s = 2 * cost.forward_s;
+    cost.parameters = std::ceil(number(0, 30) * 1e6 / static_cast<double>(strategy.tp));
+    if (experts) cost.expert_parameters = number(1, 30) * 1e6 / static_cast<double>(strategy.ep);
+    cost.activation_bytes = number(1, 60) * 1e6 / split * mbs;
+    cost.checkpoint_bytes = chance(80) ? cost.activation_bytes / 10 : cost.activation_bytes / 3;
+    for (std::int64_t c = between(0, 2); c > 0; --c) {
+      cost.collectives.push_back(collective(strategy));
+    }
+    return cost;
+  }
+
+  void make_layers() {
+    const std::int64_t most = problem_.graph.strategies.size() > 2 ? 4 : 5;
+    const std::int64_t count = between(2, most);
+    const bool experts = chance(30);
+    for (std::int64_t i = 0; i < count; ++i) {
+      model::Layer layer;
+      layer.id = fmt::format("n{}", i);
+      const bool holds_experts = experts && chance(60);
+      for (const model::Strategy& strategy : problem_.graph.strategies) {
+        layer.costs.emplace_back(layer_cost(strategy, holds_experts));
+      }
+      if (ties_ && i > 0 && chance(70)) layer.costs = problem_.graph.layers.front().costs;
+      for (auto& column : layer.costs) {
+        if (chance(4)) column.reset();
+      }
+      problem_.graph.layers.push_back(layer);
+    }
+    if (ties_ && problem_.graph.strategies.size() > 1 && chance(30)) make_twin_strategies();
+  }
+
+  /// Two strategies of different names that are the same.
+  void make_twin_strategies() {
+    const std::string id = problem_.graph.strategies[1].id;
+    problem_.graph.strategies[1] = problem_.graph.strategies[0];
+    problem_.graph.strategies[1].id = id;
+    for (model::Layer& layer : problem_.graph.layers) layer.costs[1] = layer.costs[0];
+  }
+
+  void add_edge(int from, int to) {
+    model::Edge edge;
+    edge.from = from;
+    edge.to = to;
+    const double bytes = ties_ ? 1e6 : number(0, 40) * 1e5;
+    const bool per_strategy = !ties_ && chance(30);
+    for (std::size_t s = 0; s < problem_.graph.strategies.size(); ++s) {
+      edge.bytes.push_back(per_strategy ? number(0, 40) * 1e5 : bytes);
+    }
+    problem_.graph.edges.push_back(edge);
+  }
+
+  void make_edges() {
+    const auto layers = static_cast<int>(problem_.graph.layers.size());
+    const int shape = static_cast<int>(between(0, 2));
+    const int skip_percent = shape == 0 ? 0 : 35;
+    const int chain_percent = shape == 2 ? 60 : 100;
+    // Indices need not be a topological order.
+    const bool reversed = chance(20);
+    const auto name = [&](int i) { return reversed ? layers - 1 - i : i; };
+    for (int from = 0; from < layers; ++from) {
+      for (int to = from + 1; to < layers; ++to) {
+        if (chance(to == from + 1 ? chain_percent : skip_percent)) add_edge(name(from), name(to));
+      }
+    }
+  }
+
+  std::int64_t devices() const {
+    std::int64_t n = 1;
+    for (const auto& level : problem_.cluster.network.levels) n *= level.fanout;
+    return n;
+  }
+
+  void make_options() {
+    model::PlanOptions& options = problem_.options;
+    options.allow_uneven_batch = chance(25);
+    options.global_batch =
+        options.allow_uneven_batch ? between(1, 14) : pick<std::int64_t>({2, 4, 6, 8, 12, 16});
+    if (chance(25)) options.schedule = model::Schedule::kGPipe;
+    if (chance(25))
+      options.state_bytes = pick<model::StateBytes>({{4, 4, 8}, {2, 2, 0}, {2, 4, 0}});
+    if (chance(20))
+      options.recompute = {chance(50) ? model::Recompute::kNone : model::Recompute::kFull};
+    if (chance(25)) options.zero = pick<std::vector<int>>({{0}, {1}, {3}, {0, 1}, {1, 2}, {0, 3}});
+    if (chance(6)) options.pp = pick<std::vector<std::int64_t>>({{1}, {2}, {2, 3}});
+    if (chance(6)) options.dp = pick<std::vector<std::int64_t>>({{1}, {2}, {1, 4}});
+    if (chance(6)) options.dp_inner = pick<std::vector<std::int64_t>>({{1}, {2}, {1, 2}});
+    if (chance(4)) options.tp = pick<std::vector<std::int64_t>>({{1}, {2}, {1, 2}});
+    if (chance(4)) options.cp = {1};
+    if (chance(4)) options.ep = {1};
+    if (chance(4)) options.micro_batches = {1};
+  }
+
+  /// Between a device that holds the whole model several times and one that holds a slice of it.
+  void make_memory() {
+    double whole = 0;
+    for (const model::Layer& layer : problem_.graph.layers) {
+      double largest = 0;
+      for (const auto& cost : layer.costs) {
+        if (!cost) continue;
+        largest = std::max(
+            largest, 18 * (cost->parameters + cost->expert_parameters) + cost->activation_bytes);
+      }
+      whole += largest;
+    }
+    const double share = chance(25) ? 4 : number(20, 110) / 100;
+    problem_.cluster.device.name = std::string("device");
+    problem_.cluster.device.memory_bytes = std::floor(whole * share);
+    if (chance(20)) problem_.cluster.device.reserved_bytes = std::floor(whole / 20);
+  }
+
+  std::mt19937_64 random_;
+  bool ties_;
+  model::Problem problem_;
+};
+
+}  // namespace
+
+model::Problem random_problem(std::uint64_t seed) {
+  model::Problem problem = Generator(seed).run();
+  model::quantise_counts(problem.graph);
+  return problem;
+}
+
+std::string describe(const cost::PlacedPlan& plan) {
+  std::string text = fmt::format("dp {} inner {}", plan.dp, plan.dp_inner);
+  for (const cost::PlacedStage& stage : plan.stages) {
+    text += fmt::format(" | layers {} strategy {} at {}{} zero {}", fmt::join(stage.layers, " "),
+                        stage.strategy, stage.position,
+                        stage.recompute == model::Recompute::kFull ? " recompute" : "", stage.zero);
+  }
+  return text;
+}
+
+}  // namespace nestplan::testing
