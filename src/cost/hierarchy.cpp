@@ -66,20 +66,19 @@ double HierarchicalNetwork::transfer_s(double bytes, int level, std::int64_t uni
 }
 
 GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) const {
-  GroupShape most(block_.size(), 0);
-  GroupShape count(block_.size(), 0);
-  std::int64_t previous = -1;
+  const std::size_t levels = block_.size();
+  GroupShape most(levels, 0);
+  GroupShape count(levels, 0);
+  GroupShape end(levels, 0);  // of the block, level by level, that the last member is in
   for (const std::int64_t device : members) {
-    // Levels below the lca with the previous member start a new block that is counted one up.
-    const int lca = previous < 0 ? levels() - 1 : level(previous, device);
-    for (int l = 0; l < lca; ++l) count[static_cast<std::size_t>(l)] = 1;
-    auto& top = count[static_cast<std::size_t>(lca)];
-    top = previous < 0 ? 1 : top + 1;
-    for (int l = 0; l <= lca; ++l) {
-      const auto index = static_cast<std::size_t>(l);
-      most[index] = std::max(most[index], count[index]);
+    // A new block at some level is counted one level up, and its inside from the start.
+    std::size_t level = 0;
+    for (; level + 1 < levels && device >= end[level]; ++level) {
+      end[level] = (device / block_[level] + 1) * block_[level];
+      count[level] = 1;
+      most[level] = std::max<std::int64_t>(most[level], 1);
     }
-    previous = device;
+    most[level] = std::max(most[level], ++count[level]);
   }
   return most;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 
 namespace nestplan::solver {
 namespace {
@@ -17,11 +18,17 @@ class ShapeSet {
  public:
   explicit ShapeSet(const cost::Network& network) : network_(network) {}
   void add(const std::vector<std::int64_t>& members) { shapes_.insert(network_.shape(members)); }
+
+  /// Adds a group that is like all others of the family but for where it starts.
+  void add_shifted(const std::vector<std::int64_t>& members) {
+    if (starts_.insert(members.front() % network_.shape_period()).second) add(members);
+  }
   std::vector<cost::GroupShape> list() const { return {shapes_.begin(), shapes_.end()}; }
 
  private:
   const cost::Network& network_;
   std::set<cost::GroupShape> shapes_;
+  std::unordered_set<std::int64_t> starts_;
 };
 
 /// The groups of the stage of one strategy at one position, over all pods or, where all pods are
@@ -43,7 +50,7 @@ class StageGroups {
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
       for (std::int64_t g = 0; g < groups; ++g) {
         for (std::int64_t i = 0; i < strategy_.tp; ++i) group[at(i)] = device(pod, g, i);
-        shapes.add(group);
+        shapes.add_shifted(group);
       }
     }
     return shapes.list();
@@ -58,7 +65,7 @@ class StageGroups {
           for (std::int64_t c = 0; c < strategy_.cp; ++c) {
             group[at(c)] = device(pod, replica * strategy_.cp + c, t);
           }
-          shapes.add(group);
+          shapes.add_shifted(group);
         }
       }
     }
@@ -67,12 +74,13 @@ class StageGroups {
 
   std::vector<cost::GroupShape> data() const {
     ShapeSet shapes(network_);
-    std::vector<std::int64_t> group(at(shard_members()));
-    for (std::int64_t t = 0; t < strategy_.tp; ++t) {
-      for (std::int64_t i = 0; i < shard_members(); ++i) group[at(i)] = shard_member(i, t);
-      shapes.add(group);
-    }
+    for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add(data_group(t));
     return shapes.list();
+  }
+  std::vector<std::int64_t> data_group(std::int64_t t) const {
+    std::vector<std::int64_t> group(at(shard_members()));
+    for (std::int64_t i = 0; i < shard_members(); ++i) group[at(i)] = shard_member(i, t);
+    return group;
   }
 
   std::vector<cost::GroupShape> expert() const {
@@ -89,17 +97,17 @@ class StageGroups {
 
   std::vector<cost::GroupShape> expert_peers() const {
     ShapeSet shapes(network_);
-    std::vector<std::int64_t> group;
     for (std::int64_t t = 0; t < strategy_.tp; ++t) {
-      for (std::int64_t index = 0; index < strategy_.ep; ++index) {
-        group.clear();
-        for (std::int64_t i = index; i < shard_members(); i += strategy_.ep) {
-          group.push_back(shard_member(i, t));
-        }
-        shapes.add(group);
-      }
+      for (std::int64_t i = 0; i < strategy_.ep; ++i) shapes.add(peer_group(i, t));
     }
     return shapes.list();
+  }
+  std::vector<std::int64_t> peer_group(std::int64_t index, std::int64_t t) const {
+    std::vector<std::int64_t> group;
+    for (std::int64_t i = index; i < shard_members(); i += strategy_.ep) {
+      group.push_back(shard_member(i, t));
+    }
+    return group;
   }
 
  private:
@@ -151,6 +159,60 @@ Ticks SlowestGroup::ticks(const TickScale& scale, double parameters, double byte
   return twice_ ? 2 * slowest : slowest;
 }
 
+ShardTimes::ShardTimes(const cost::Network& network, const std::vector<cost::GroupShape>& shapes)
+    : all_reduce(network, model::CollectiveOp::kAllReduce, shapes),
+      all_gather(network, model::CollectiveOp::kAllGather, shapes),
+      reduce_scatter(network, model::CollectiveOp::kReduceScatter, shapes) {}
+
+Ticks DataParallelTimes::zero_traffic(const Instance& instance, int zero, double parameters,
+                                      double expert_parameters) const {
+  if (zero < 2) return 0;
+  const TickScale& scale = instance.scale();
+  const model::StateBytes& bytes = instance.options().state_bytes;
+  Ticks ticks = dense.reduce_scatter.ticks(scale, parameters, bytes.gradient) +
+                expert.reduce_scatter.ticks(scale, expert_parameters, bytes.gradient);
+  if (zero == 3) {
+    ticks += 2 * (dense.all_gather.ticks(scale, parameters, bytes.weight) +
+                  expert.all_gather.ticks(scale, expert_parameters, bytes.weight));
+  }
+  return ticks;
+}
+
+Ticks DataParallelTimes::sync(const Instance& instance, int zero, double parameters,
+                              double expert_parameters) const {
+  const TickScale& scale = instance.scale();
+  const model::StateBytes& bytes = instance.options().state_bytes;
+  const auto both = [&](SlowestGroup ShardTimes::*collective, double bytes_each) {
+    return (dense.*collective).ticks(scale, parameters, bytes_each) +
+           (expert.*collective).ticks(scale, expert_parameters, bytes_each);
+  };
+  switch (zero) {
+    case 0:
+      return both(&ShardTimes::all_reduce, bytes.gradient);
+    case 1:
+      return both(&ShardTimes::reduce_scatter, bytes.gradient) +
+             both(&ShardTimes::all_gather, bytes.weight);
+    case 2:
+      return both(&ShardTimes::all_gather, bytes.weight);
+    default:
+      return 0;
+  }
+}
+
+DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
+                                                const Configuration& configuration, int k) {
+  const std::int64_t origin =
+      std::max<std::int64_t>(0, instance.rule(instance.lattice().whole()).position);
+  const StageGroups groups(instance, configuration, k, origin, false);
+  const cost::Network& network = instance.network();
+  DataParallelTimes times;
+  times.dense = ShardTimes(network, {network.shape(groups.data_group(0))});
+  if (instance.strategies()[at(k)].expert_parameters.back() > 0) {
+    times.expert = ShardTimes(network, {network.shape(groups.peer_group(0, 0))});
+  }
+  return times;
+}
+
 const ClassSums* ClassCache::sums(int k,
                                   const std::vector<std::vector<cost::GroupShape>>& shapes) {
   auto& entry = cache_[{k, shapes}];
@@ -176,7 +238,7 @@ const ClassSums* ClassCache::sums(int k,
 }
 
 Placement::Placement(const Instance& instance, const Configuration& configuration,
-                     ClassCache& cache, Extent extent)
+                     ClassCache& cache)
     : instance_(instance), configuration_(configuration), cache_(cache) {
   std::set<std::int64_t> units;
   for (const int k : configuration.strategies) {
@@ -188,12 +250,13 @@ Placement::Placement(const Instance& instance, const Configuration& configuratio
     unit_of_.push_back(
         static_cast<int>(std::lower_bound(units_.begin(), units_.end(), unit) - units_.begin()));
   }
-  find_positions(extent);
+  find_positions();
   find_classes();
+  join_classes();
   find_floor();
 }
 
-void Placement::find_positions(Extent extent) {
+void Placement::find_positions() {
   const std::int64_t pod_size = configuration_.pods.pod_size;
   std::vector<std::int64_t> fixed;
   std::int64_t origin = 0;
@@ -215,7 +278,6 @@ void Placement::find_positions(Extent extent) {
   };
   hops_.resize(units_.size());
   intern(origin);
-  if (extent == Extent::kOrigin) return;
   std::vector<std::int64_t> starts;
   std::size_t wave_end = 1;
   std::int64_t stages_before = 0;
@@ -273,6 +335,15 @@ void Placement::find_classes() {
   }
 }
 
+void Placement::join_classes() {
+  std::map<std::vector<int>, int> known;
+  std::vector<int> key(class_of_.size());
+  for (std::size_t x = 0; x < position_.size(); ++x) {
+    for (std::size_t choice = 0; choice < key.size(); ++choice) key[choice] = class_of_[choice][x];
+    joint_class_.push_back(known.try_emplace(key, static_cast<int>(known.size())).first->second);
+  }
+}
+
 void Placement::find_class(int choice, int position,
                            std::map<std::pair<const ClassSums*, ShardShapes>, int>& known) {
   const int k = configuration_.strategies[at(choice)];
@@ -301,14 +372,8 @@ void Placement::find_class(int choice, int position,
   const auto [found, inserted] =
       known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
   if (inserted) {
-    const auto times = [this](const std::vector<cost::GroupShape>& groups_of) {
-      const cost::Network& network = instance_.network();
-      return ShardTimes{{network, model::CollectiveOp::kAllReduce, groups_of},
-                        {network, model::CollectiveOp::kAllGather, groups_of},
-                        {network, model::CollectiveOp::kReduceScatter, groups_of}};
-    };
-    entry.dense = times(entry.shards.dense);
-    entry.expert = times(entry.shards.expert);
+    entry.data_parallel = {{instance_.network(), entry.shards.dense},
+                           {instance_.network(), entry.shards.expert}};
     classes.push_back(std::move(entry));
   }
   class_of_[at(choice)][at(position)] = found->second;
@@ -396,12 +461,8 @@ PortLayers::PortLayers(const Instance& instance, const Placement& placement,
     });
     // Ports that cost the same lie side by side, each run of them by rising position.
     const auto order = [&](const Port& port) {
-      std::vector<std::int64_t> key{port.second};
-      for (std::size_t c = 0; c < placement.configuration().strategies.size(); ++c) {
-        key.push_back(placement.class_of(static_cast<int>(c), port.first));
-      }
-      key.push_back(placement.position(port.first));
-      return key;
+      return std::tuple(port.second, placement.joint_class(port.first),
+                        placement.position(port.first));
     };
     std::sort(ports.begin(), ports.end(),
               [&](const Port& a, const Port& b) { return order(a) < order(b); });

@@ -43,14 +43,33 @@ class SlowestGroup {
 
 /// Collectives on the parameters of a stage.
 struct ShardTimes {
+  ShardTimes() = default;
+  ShardTimes(const cost::Network& network, const std::vector<cost::GroupShape>& shapes);
+
   SlowestGroup all_reduce, all_gather, reduce_scatter;
 };
+
+/// Collectives on dense and on expert parameters.
+struct DataParallelTimes {
+  ShardTimes dense, expert;
+
+  /// ZeRO traffic `Z` per micro-batch of a stage with so many parameters per device.
+  Ticks zero_traffic(const Instance& instance, int zero, double parameters,
+                     double expert_parameters) const;
+  /// Synchronisation once per iteration.
+  Ticks sync(const Instance& instance, int zero, double parameters,
+             double expert_parameters) const;
+};
+
+/// No stage of strategy `k` at the start of a pod takes less: the times of one of its groups.
+DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
+                                                const Configuration& configuration, int k);
 
 /// Positions with equal collective times for one strategy.
 struct PositionClass {
   const ClassSums* sums = nullptr;
   ShardShapes shards;
-  ShardTimes dense, expert;
+  DataParallelTimes data_parallel;
 };
 
 /// Caches over configurations what depends only on the shapes of a strategy's groups.
@@ -81,11 +100,7 @@ class Placement {
     int level = 0;
   };
 
-  /// How much of it to find out: the origin alone is enough to price first stages.
-  enum class Extent : std::uint8_t { kOrigin, kAll };
-
-  Placement(const Instance& instance, const Configuration& configuration, ClassCache& cache,
-            Extent extent = Extent::kAll);
+  Placement(const Instance& instance, const Configuration& configuration, ClassCache& cache);
 
   const Configuration& configuration() const { return configuration_; }
   int positions() const { return static_cast<int>(position_.size()); }
@@ -110,6 +125,8 @@ class Placement {
     return class_of_[at(choice)][at(position)];
   }
   const std::vector<PositionClass>& classes(int choice) const { return classes_[at(choice)]; }
+  /// Equal for positions that have the same class for every strategy.
+  int joint_class(int position) const { return joint_class_[at(position)]; }
 
   /// The floor of this configuration, tighter than the one it was bounded with: collectives at the
   /// best class that really occurs.
@@ -120,8 +137,9 @@ class Placement {
   Ticks least_receive() const { return least_receive_; }
 
  private:
-  void find_positions(Extent extent);
+  void find_positions();
   void find_classes();
+  void join_classes();
   void find_class(int choice, int position,
                   std::map<std::pair<const ClassSums*, ShardShapes>, int>& known);
   void find_floor();
@@ -135,6 +153,7 @@ class Placement {
   std::vector<std::vector<std::vector<Hop>>> hops_;  ///< by unit, position
   std::vector<std::vector<int>> class_of_;           ///< by choice, position
   std::vector<std::vector<PositionClass>> classes_;  ///< by choice
+  std::vector<int> joint_class_;                     ///< by position
   Floor floor_;
   std::vector<Ticks> floor_sums_;
   Ticks least_receive_ = 0;

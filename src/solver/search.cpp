@@ -78,45 +78,44 @@ void Search::drop_unreachable(const Visit& visit, std::vector<std::int64_t>& dep
   std::erase_if(depths, [&](std::int64_t p) { return suffix[at(p)] < instance_.lattice().whole(); });
 }
 
-/// The first stage holds a source of the graph at least; what data parallelism adds to the least
+/// The first stage holds a source of the graph at least: what data parallelism adds to the cheapest
 /// of these is added to any plan.
-std::vector<FirstStageCost> Search::first_stage_costs(const Placement& placement) const {
+std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) const {
   const Lattice& lattice = instance_.lattice();
   const DownsetId whole = lattice.whole();
-  const int choices = static_cast<int>(placement.configuration().strategies.size());
-  std::vector<FirstStageCost> least;
-  for (int choice = 0; choice < choices; ++choice) {
-    if (!placement.fits(placement.unit_of(choice), placement.origin())) continue;
-    StagePricer pricer(instance_, placement, choice);
-    // the downsets just below the whole graph: every first stage contains one of these steps
-    for (DownsetId inner = whole - 1; inner >= 0; --inner) {
-      if (lattice.totally_ordered() && inner < whole - 1) break;
-      if (lattice.cardinality(inner) + 1 < lattice.cardinality(whole) &&
-          !lattice.totally_ordered()) {
-        break;
-      }
-      if (!pricer.load(whole, inner)) continue;
-      const auto costs =
-          pricer.first_stage_costs(placement.class_of(choice, placement.origin()));
-      if (least.empty()) {
-        least = costs;
-        continue;
-      }
-      for (std::size_t z = 0; z < least.size(); ++z) {
-        least[z].base = std::min(least[z].base, costs[z].base);
-        least[z].zero = std::min(least[z].zero, costs[z].zero);
-        least[z].sync = std::min(least[z].sync, costs[z].sync);
+  const std::vector<int>& zero_stages = instance_.rule(whole).zero;
+  std::vector<FirstStageCost> least(zero_stages.size(), {kNever, kNever, kNever});
+  // Every first stage contains one of the steps from a downset just below the whole graph.
+  DownsetId lowest = whole - 1;
+  while (!lattice.totally_ordered() && lowest > 0 &&
+         lattice.cardinality(lowest - 1) + 1 == lattice.cardinality(whole)) {
+    --lowest;
+  }
+  for (const int k : configuration.strategies) {
+    const StrategySums& sums = instance_.strategies()[at(k)];
+    const DataParallelTimes times = data_parallel_times_at_origin(instance_, configuration, k);
+    for (DownsetId inner = lowest; inner < whole; ++inner) {
+      if (sums.unusable[at(whole)] != sums.unusable[at(inner)]) continue;
+      const cost::StageFootprint stage = instance_.footprint(k, whole, inner);
+      const Ticks base = sums.forward[at(whole)] - sums.forward[at(inner)] +
+                         sums.backward[at(whole)] - sums.backward[at(inner)];
+      for (std::size_t z = 0; z < zero_stages.size(); ++z) {
+        least[z].base = std::min(least[z].base, base);
+        least[z].zero = std::min(
+            least[z].zero, times.zero_traffic(instance_, zero_stages[z], stage.parameters,
+                                              stage.expert_parameters));
+        least[z].sync =
+            std::min(least[z].sync, times.sync(instance_, zero_stages[z], stage.parameters,
+                                               stage.expert_parameters));
       }
     }
   }
-  if (least.empty()) least.push_back({kNever, kNever, kNever});
   return least;
 }
 
-Total Search::bound_at_origin(const Configuration& configuration) {
-  const Placement origin(instance_, configuration, classes_, Placement::Extent::kOrigin);
+Total Search::bound_at_origin(const Configuration& configuration) const {
   const DepthBounds bounds(instance_, configuration, space_.floor(configuration),
-                           first_stage_costs(origin));
+                           first_stage_costs(configuration));
   Total least = kNoTotal;
   for (const std::int64_t p : space_.depths(configuration)) {
     least = std::min(least, bounds.at_depth(p).total);
@@ -227,7 +226,7 @@ void Search::visit_paper(const Visit& visit, std::vector<std::int64_t> depths) {
 void Search::visit(const Configuration& configuration) {
   const Placement placement(instance_, configuration, classes_);
   const DepthBounds bounds(instance_, configuration, placement.floor(),
-                           first_stage_costs(placement));
+                           first_stage_costs(configuration));
   const Visit visit{placement, bounds};
   std::vector<std::int64_t> depths = space_.depths(configuration);
   if (settings_.prune) drop_hopeless(visit, depths);

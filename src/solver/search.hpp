@@ -58,8 +58,8 @@ class Search {
     const Configuration& configuration() const { return placement.configuration(); }
   };
 
-  std::vector<FirstStageCost> first_stage_costs(const Placement& placement) const;
-  Total bound_at_origin(const Configuration& configuration);
+  std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration) const;
+  Total bound_at_origin(const Configuration& configuration) const;
   void visit(const Configuration& configuration);
   void visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths);
   void visit_paper(const Visit& visit, std::vector<std::int64_t> depths);

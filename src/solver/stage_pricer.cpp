@@ -1,11 +1,19 @@
 #include "solver/stage_pricer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace nestplan::solver {
 
 using model::Recompute;
+
+namespace {
+
+/// More micro-batches than any schedule has in flight.
+constexpr double kManyInFlight = 1e15;
+
+}  // namespace
 
 StagePricer::StagePricer(const Instance& instance, const Placement& placement, int choice)
     : instance_(instance),
@@ -14,6 +22,13 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
       strategy_(placement.configuration().strategies[at(choice)]) {
   shard_groups_.dense = placement.configuration().dp * sums_.strategy.cp;
   shard_groups_.expert = shard_groups_.dense / sums_.strategy.ep;
+  const auto [w, g, o] = instance.options().state_bytes;
+  const auto dense = static_cast<double>(shard_groups_.dense);
+  const auto expert = static_cast<double>(shard_groups_.expert);
+  rates_ = {{{w + g + o, w + g + o, 0},
+             {w + g + o / dense, w + g + o / expert, 0},
+             {w + (g + o) / dense, w + (g + o) / expert, 0},
+             {(w + g + o) / dense, (w + g + o) / expert, w}}};
 }
 
 bool StagePricer::load(DownsetId outer, DownsetId inner) {
@@ -22,28 +37,51 @@ bool StagePricer::load(DownsetId outer, DownsetId inner) {
   inner_ = inner;
   stage_ = instance_.footprint(strategy_, outer, inner);
   for (auto& by_zero : most_in_flight_) by_zero.fill(kNotYetKnown);
+  decided_until_ = -1;
   return true;
 }
 
+// By a division first; only where the rounding of bytes could decide, by the function that the
+// evaluator uses too.
 std::int64_t StagePricer::most_in_flight(Recompute recompute, int zero) {
   std::int64_t& most = most_in_flight_[static_cast<std::size_t>(recompute)][at(zero)];
   if (most != kNotYetKnown) return most;
+  const StateRates& rate = rates_[at(zero)];
+  const double state = rate.dense * stage_.parameters + rate.expert * stage_.expert_parameters +
+                       rate.gathered * stage_.largest_layer;
+  const bool keeps_all = recompute == Recompute::kNone;
+  const double each = keeps_all ? stage_.activation_bytes : stage_.checkpoint_bytes;
+  const double once = keeps_all ? 0 : stage_.largest_activation;
+  const double room = instance_.usable_bytes() - state - once;
+  constexpr double kRelative = 1e-12;
+  constexpr double kBytes = 4;
+  const double doubt = kBytes + kRelative * (state + once + instance_.usable_bytes());
+  if (room < -doubt) return most = 0;
+  if (each > 0 && room > doubt) {
+    const double count = std::floor(room / each);
+    if (count * each <= room - doubt && (count + 1) * each > room + doubt &&
+        count < kManyInFlight) {
+      return most = static_cast<std::int64_t>(count);
+    }
+  }
+  return most = count_in_flight(recompute, zero);
+}
+
+std::int64_t StagePricer::count_in_flight(Recompute recompute, int zero) const {
   const double room =
       instance_.usable_bytes() -
       cost::state_bytes(stage_, zero, instance_.options().state_bytes, shard_groups_);
   const auto fits = [&](std::int64_t in_flight) {
     return cost::activation_bytes(stage_, recompute, in_flight) <= room;
   };
-  if (!fits(1)) return most = 0;
-  // By division first, then exactly: rounding may be off by one.
-  const double each = recompute == Recompute::kNone ? stage_.activation_bytes
-                                                    : stage_.checkpoint_bytes;
-  const double once = recompute == Recompute::kNone ? 0 : stage_.largest_activation;
-  constexpr double kUnbounded = 1e15;
-  const double estimate = each > 0 ? (room - once) / each : kUnbounded;
-  most = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(estimate, kUnbounded)));
+  if (!fits(1)) return 0;
+  const bool keeps_all = recompute == Recompute::kNone;
+  const double each = keeps_all ? stage_.activation_bytes : stage_.checkpoint_bytes;
+  const double once = keeps_all ? 0 : stage_.largest_activation;
+  if (each * kManyInFlight <= room - once) return static_cast<std::int64_t>(kManyInFlight);
+  auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>((room - once) / each));
   while (!fits(most)) --most;
-  while (estimate < kUnbounded && fits(most + 1)) ++most;
+  while (fits(most + 1)) ++most;
   return most;
 }
 
@@ -65,48 +103,45 @@ Ticks StagePricer::base(int position_class) const {
          sums.backward[at(inner_)];
 }
 
-Ticks StagePricer::sharded(SlowestGroup ShardTimes::*collective, int position_class,
-                           double bytes_each) const {
-  const PositionClass& where = classes_[at(position_class)];
-  return (where.dense.*collective).ticks(instance_.scale(), stage_.parameters, bytes_each) +
-         (where.expert.*collective)
-             .ticks(instance_.scale(), stage_.expert_parameters, bytes_each);
-}
-
 Ticks StagePricer::zero_traffic(int position_class, int zero) const {
-  if (zero < 2) return 0;
-  const model::StateBytes& bytes = instance_.options().state_bytes;
-  Ticks ticks = sharded(&ShardTimes::reduce_scatter, position_class, bytes.gradient);
-  if (zero == 3) ticks += 2 * sharded(&ShardTimes::all_gather, position_class, bytes.weight);
-  return ticks;
+  return classes_[at(position_class)].data_parallel.zero_traffic(
+      instance_, zero, stage_.parameters, stage_.expert_parameters);
 }
 
 Ticks StagePricer::sync(int position_class, int zero) const {
-  const model::StateBytes& bytes = instance_.options().state_bytes;
-  switch (zero) {
-    case 0:
-      return sharded(&ShardTimes::all_reduce, position_class, bytes.gradient);
-    case 1:
-      return sharded(&ShardTimes::reduce_scatter, position_class, bytes.gradient) +
-             sharded(&ShardTimes::all_gather, position_class, bytes.weight);
-    case 2:
-      return sharded(&ShardTimes::all_gather, position_class, bytes.weight);
-    default:
-      return 0;
-  }
+  return classes_[at(position_class)].data_parallel.sync(instance_, zero, stage_.parameters,
+                                                         stage_.expert_parameters);
 }
 
 // ZeRO traffic does not fall from one stage to the next, so of the ZeRO stages that fit with a
 // given recomputation the least is also the fastest.
-Ticks StagePricer::least_time(int position_class, std::int64_t in_flight) {
-  Ticks least = kNever;
+StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
+  if (decided_from_ <= in_flight && in_flight <= decided_until_) return Decision::kSame;
+  decided_zero_.fill(-1);
+  decided_from_ = in_flight;
+  decided_until_ = std::numeric_limits<std::int64_t>::max();
+  bool any = false;
   for (const Recompute recompute : instance_.rule(outer_).recompute) {
     const int zero = least_zero(recompute, in_flight);
+    if (zero < 0) continue;
+    any = true;
+    decided_zero_[static_cast<std::size_t>(recompute)] = zero;
+    decided_until_ = std::min(decided_until_, most_in_flight(recompute, zero));
+    if (recompute == Recompute::kNone && zero < 2) break;  // no traffic: nothing is faster
+  }
+  if (any) return Decision::kNew;
+  decided_until_ = -1;
+  return Decision::kNone;
+}
+
+Ticks StagePricer::least_time(int position_class) const {
+  Ticks least = kNever;
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    const int zero = decided_zero_[static_cast<std::size_t>(recompute)];
     if (zero < 0) continue;
     Ticks ticks = base(position_class) + zero_traffic(position_class, zero);
     if (recompute == Recompute::kFull) ticks += forward(position_class);
     least = std::min(least, ticks);
-    if (recompute == Recompute::kNone && zero < 2) break;
   }
   return least;
 }
@@ -121,15 +156,6 @@ std::vector<StageOption> StagePricer::options(int position_class, std::int64_t i
       if (recompute == Recompute::kFull) option.time += forward(position_class);
       result.push_back(option);
     }
-  }
-  return result;
-}
-
-std::vector<FirstStageCost> StagePricer::first_stage_costs(int position_class) const {
-  std::vector<FirstStageCost> result;
-  for (const int zero : instance_.rule(outer_).zero) {
-    result.push_back({base(position_class), zero_traffic(position_class, zero),
-                      sync(position_class, zero)});
   }
   return result;
 }

@@ -26,15 +26,17 @@ class StagePricer {
   /// Turns to stage `outer \ inner`. False if a layer of it cannot use the strategy.
   bool load(DownsetId outer, DownsetId inner);
 
-  /// Least ticks over the options that fit with `in_flight` micro-batches, at a class; kNever if
-  /// none fits. Without what is received.
-  Ticks least_time(int position_class, std::int64_t in_flight);
+  /// Decides, for `in_flight` micro-batches, which ZeRO stage goes with which recomputation.
+  /// kNone if nothing fits, which is then so for more in flight too; kSame if the decision is that
+  /// of the last call since `load`.
+  enum class Decision : std::uint8_t { kNone, kNew, kSame };
+  Decision decide(std::int64_t in_flight);
+
+  /// Least ticks over what was decided, at a class. Without what is received.
+  Ticks least_time(int position_class) const;
 
   /// All options that fit, in canonical order (recompute, then ZeRO).
   std::vector<StageOption> options(int position_class, std::int64_t in_flight);
-
-  /// What each ZeRO stage that the rules allow adds to the loaded stage, were it first.
-  std::vector<FirstStageCost> first_stage_costs(int position_class) const;
 
   /// Least bytes over the options.
   double least_bytes(std::int64_t in_flight) const;
@@ -47,9 +49,14 @@ class StagePricer {
   static constexpr std::size_t kRecomputations = 2;
   static constexpr std::int64_t kNotYetKnown = -1;
 
+  /// State bytes per dense and expert parameter and per parameter of the largest layer.
+  struct StateRates {
+    double dense = 0, expert = 0, gathered = 0;
+  };
+
   std::int64_t most_in_flight(model::Recompute recompute, int zero);
+  std::int64_t count_in_flight(model::Recompute recompute, int zero) const;
   int least_zero(model::Recompute recompute, std::int64_t in_flight);
-  Ticks sharded(SlowestGroup ShardTimes::*collective, int position_class, double bytes_each) const;
   Ticks zero_traffic(int position_class, int zero) const;
   Ticks sync(int position_class, int zero) const;
   Ticks forward(int position_class) const;
@@ -59,11 +66,15 @@ class StagePricer {
   const std::vector<PositionClass>& classes_;
   int strategy_;
   cost::ShardGroups shard_groups_;
+  std::array<StateRates, kZeroStages> rates_{};
   DownsetId outer_ = 0;
   DownsetId inner_ = 0;
   cost::StageFootprint stage_;
   /// How many micro-batches in flight fit, by recomputation and ZeRO stage.
   std::array<std::array<std::int64_t, kZeroStages>, kRecomputations> most_in_flight_{};
+  std::array<int, kRecomputations> decided_zero_{};  ///< -1: does not fit or cannot be faster
+  std::int64_t decided_from_ = 0;
+  std::int64_t decided_until_ = 0;
 };
 
 }  // namespace nestplan::solver

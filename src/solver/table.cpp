@@ -6,6 +6,11 @@
 #include "solver/kernels.hpp"
 
 namespace nestplan::solver {
+namespace {
+
+constexpr Ticks kNotYetPriced = -1;
+
+}  // namespace
 
 std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placement& placement,
                                         std::int64_t depth, Ticks cap) {
@@ -22,9 +27,10 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
         placement.least_receive() * ((inner > 0 ? 1 : 0) + (outer < whole ? 1 : 0));
     for (int choice = 0; choice < choices; ++choice) {
       if (!pricer[at(choice)].load(outer, inner)) continue;
+      if (pricer[at(choice)].decide(in_flight) == StagePricer::Decision::kNone) continue;
       const int classes = static_cast<int>(placement.classes(choice).size());
       for (int c = 0; c < classes; ++c) {
-        const Ticks time = pricer[at(choice)].least_time(c, in_flight) + received;
+        const Ticks time = pricer[at(choice)].least_time(c) + received;
         if (time <= cap && time < kNever) return true;
       }
     }
@@ -34,6 +40,7 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
   for (std::int64_t s = 1; s <= depth; ++s) {
     const DownsetId inner = result[at(s - 1)];
     DownsetId reached = inner;
+    if (holds(whole, inner, s)) reached = whole;  // receives nothing, so it may hold when less does not
     while (reached < whole && holds(reached + 1, inner, s)) ++reached;
     result[at(s)] = reached;
   }
@@ -145,22 +152,37 @@ bool Table::finish_rows(DownsetId inner) {
   return !live_.empty();
 }
 
-/// Offers the finished rows of `inner` to `outer`, with stage `outer \ inner` before them.
-void Table::push(DownsetId inner, DownsetId outer) {
+/// Offers the finished rows of `inner` to `outer`, with stage `outer \ inner` before them. Returns
+/// false if the stage is within the limits nowhere and at no depth: neither is one that holds it.
+bool Table::push(DownsetId inner, DownsetId outer) {
   const std::int64_t downsets = instance_.lattice().size();
   const int choices = static_cast<int>(configuration_.strategies.size());
+  bool possible = false;
   for (int choice = 0; choice < choices; ++choice) {
     StagePricer& pricer = pricer_[at(choice)];
-    bool loaded = false;
+    const int classes = static_cast<int>(placement_.classes(choice).size());
+    if (!pricer.load(outer, inner)) continue;
+    // Memory and time are least with the fewest micro-batches in flight.
+    if (pricer.decide(in_flight(live_.front() + 1)) == StagePricer::Decision::kNone) continue;
+    class_time_.assign(at(classes), kNotYetPriced);
+    bool quick = false;
+    for (int c = 0; c < classes; ++c) {
+      class_time_[at(c)] = pricer.least_time(c);
+      quick = quick || class_time_[at(c)] <= limits_.stage;
+    }
+    if (!quick) continue;
+    possible = true;
     for (const std::int64_t behind : live_) {
       const std::int64_t s = behind + 1;
       const std::int64_t offset = row_[at(s * downsets + outer)];
       if (offset == kNoRow) continue;
-      if (!loaded && !pricer.load(outer, inner)) break;
-      loaded = true;
+      const StagePricer::Decision decision = pricer.decide(in_flight(s));
+      if (decision == StagePricer::Decision::kNone) break;  // nor will it with more in flight
+      if (decision == StagePricer::Decision::kNew) {
+        class_time_.assign(at(classes), kNotYetPriced);
+      }
       Ticks* values = values_.data() + offset;
       const PortLayer& layer = layers_.layer(s);
-      class_time_.assign(placement_.classes(choice).size(), -1);
       for (std::size_t f = 0; f < layer.flows.size(); ++f) {
         const Flow& flow = layer.flows[f];
         if (flow.choice != choice) continue;
@@ -168,7 +190,7 @@ void Table::push(DownsetId inner, DownsetId outer) {
             flow.level < 0 ? 0 : receive_gradient_[at(choice)][at(flow.level)][inner];
         for (const Segment& segment : flow.segments) {
           Ticks& stage = class_time_[at(segment.position_class)];
-          if (stage < 0) stage = pricer.least_time(segment.position_class, in_flight(s));
+          if (stage == kNotYetPriced) stage = pricer.least_time(segment.position_class);
           const Ticks time = stage + gradient + receive_[at(choice)][at(segment.link)][outer];
           if (time > limits_.stage || time == kNever) continue;
           const std::int64_t length = segment.end - segment.begin;
@@ -187,6 +209,7 @@ void Table::push(DownsetId inner, DownsetId outer) {
       }
     }
   }
+  return possible;
 }
 
 bool Table::fill(const std::function<bool()>& stop) {
@@ -211,7 +234,7 @@ bool Table::fill(const std::function<bool()>& stop) {
         continue;
       }
       if (!lattice.totally_ordered() && !lattice.subset(inner, outer)) continue;
-      push(inner, outer);
+      if (!push(inner, outer) && lattice.totally_ordered()) break;
       if ((++pairs & 0xfff) == 0 && stop && stop()) return false;
     }
   }
@@ -245,8 +268,9 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
       if (all_options) {
         options = pricer.options(position_class, in_flight(s));
       } else {
+        if (pricer.decide(in_flight(s)) == StagePricer::Decision::kNone) continue;
         options.resize(1);
-        options[0].time = pricer.least_time(position_class, in_flight(s));
+        options[0].time = pricer.least_time(position_class);
       }
       const Ticks input = link < 0 ? 0 : receive_[at(choice)][at(link)][outer];
       const auto offer = [&](std::int32_t next, Ticks gradient) {

@@ -102,7 +102,7 @@ class Table {
   std::int64_t rank(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
   bool finish_rows(DownsetId inner);
-  void push(DownsetId inner, DownsetId outer);
+  bool push(DownsetId inner, DownsetId outer);
   const Ticks* row(DownsetId d, std::int64_t s) const;
   Total objective(std::int64_t depth, const Transition& first) const;
   void expand(DownsetId outer, std::int64_t s, std::int32_t position, std::int32_t link,
@@ -124,7 +124,7 @@ class Table {
   std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
   std::vector<std::vector<std::vector<Ticks>>> onward_;   ///< by s, flow: rows over ports
   std::vector<std::int64_t> live_;                        ///< depths s' at which `inner` has values
-  std::vector<Ticks> class_time_;
+  std::vector<Ticks> class_time_;  ///< by class: of the stage being pushed
   std::int64_t relaxations_ = 0;
 };
 
