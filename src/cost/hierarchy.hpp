@@ -8,9 +8,9 @@ namespace nestplan::cost {
 
 /// A tree of levels (`"kind": "hierarchy"`), numbered so that every block is an interval.
 ///
-/// Level `l` joins `f_l` blocks into blocks of `n_l = f_0·…·f_l` devices. A block of level `l-1` has
-/// an uplink of `n_(l-1)·b_l/o_l`; `x` devices of it that send at once get
-/// `B_l(x) = min(b_l, n_(l-1)·b_l/(o_l·x))` each. Traffic with lca `l ≥ 1` crosses levels `1 … l`.
+/// Level `l` joins `f_l` blocks into blocks of `n_l = f_0·…·f_l` devices. A block of level `l-1`
+/// has an uplink of `n_(l-1)·b_l/o_l`; `x` devices of it that send at once get `B_l(x) = min(b_l,
+/// n_(l-1)·b_l/(o_l·x))` each. Traffic with lca `l ≥ 1` crosses levels `1 … l`.
 ///
 /// A group's shape is `(m_0, …, m_(L-1))`: `m_0` the most members in one level-0 block, `m_i` the
 /// most level-(i-1) blocks with members inside one level-i block.

@@ -80,8 +80,8 @@ class CanonicalWalk {
     }
     const Total room = candidate_.total - to_total(t.option.sync);
     if (room < 0) return;
-    const auto each = static_cast<Ticks>(
-        room / (candidate_.configuration.microbatches + depth_ - 1));
+    const auto each =
+        static_cast<Ticks>(room / (candidate_.configuration.microbatches + depth_ - 1));
     consider(outer, depth_, position, each, t);
   }
 
@@ -91,8 +91,8 @@ class CanonicalWalk {
     const bool within = paper_ ? std::max(t.time(), rest) <= budget : t.time() + rest <= budget;
     if (!within) return;
     StageKey key{instance_.lattice().difference(outer, t.inner),
-                 candidate_.configuration.strategies[at(t.choice)], position,
-                 t.option.recompute, t.option.zero};
+                 candidate_.configuration.strategies[at(t.choice)], position, t.option.recompute,
+                 t.option.zero};
     if (best_ && *best_ < key) return;
     if (!best_ || key < *best_) {
       best_ = std::move(key);

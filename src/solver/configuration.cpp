@@ -55,6 +55,8 @@ void Floor::summarise() {
     largest_layer = std::max(largest_layer, ticks);
     smallest_layer = std::min(smallest_layer, ticks);
   }
+  work = 0;
+  for (const double of_layer_work : work_of_layer) work += of_layer_work;
 }
 
 DepthBounds::DepthBounds(const Instance& instance, const Configuration& configuration,
@@ -80,10 +82,12 @@ DepthBounds::DepthBounds(const Instance& instance, const Configuration& configur
     if (level == 0) continue;
     const std::int64_t block = network.block_sizes()[at(level - 1)];
     // Stages of different sizes: only their first devices are sure to share the block.
-    const std::int64_t stages =
-        smallest == largest ? block / smallest : (block - 1) / smallest + 1;
+    const std::int64_t stages = smallest == largest ? block / smallest : (block - 1) / smallest + 1;
     together_[at(level)] = std::max<std::int64_t>(1, stages);
   }
+  // A little less, since products of ticks and devices round.
+  shared_out_ = std::floor(floor.work * static_cast<double>(configuration.dp_inner) /
+                           static_cast<double>(configuration.pods.pod_size) * (1 - 1e-12));
   first_extra_ = kNever;
   for (const FirstStageCost& cost : first_) {
     first_extra_ = std::min(first_extra_, cost.zero + cost.sync);
@@ -109,7 +113,7 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
   for (const FirstStageCost& first : first_) {
     const Ticks sum = floor_.total + transfers + first.zero;
     const Ticks bottleneck =
-        std::max({std::ceil(sum / p), floor_.largest_layer + near,
+        std::max({std::ceil(sum / p), shared_out_, floor_.largest_layer + near,
                   floor_.smallest_layer + most_received, first.base + first.zero + near});
     const Total total =
         objective_ == model::Objective::k1F1B
@@ -139,8 +143,7 @@ Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
   if ((members - 1) * stride >= instance_.network().devices()) return 0;
   Ticks least = kNever;
   for (const cost::GroupShape& shape : possible_shapes(instance_.network(), members, stride)) {
-    const double seconds =
-        instance_.network().collective_s(collective.op, collective.bytes, shape);
+    const double seconds = instance_.network().collective_s(collective.op, collective.bytes, shape);
     least = std::min(least, instance_.scale().ticks(collective.op, seconds));
   }
   return least;
@@ -150,9 +153,11 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
   const model::Graph& graph = instance_.problem().graph;
   Floor floor;
   floor.of_layer.assign(graph.layers.size(), kNever);
+  floor.work_of_layer.assign(graph.layers.size(), kNever);
   floor.least_cut = instance_.lattice().size() > 2 ? std::numeric_limits<double>::max() : 0;
   for (const int k : strategies) {
     const StrategySums& sums = instance_.strategies()[at(k)];
+    const auto devices = static_cast<double>(sums.strategy.tp * sums.strategy.cp);
     std::vector<Ticks> term_ticks;
     for (const CollectiveTerm& term : sums.terms) {
       term_ticks.push_back(cheapest_term(sums.strategy, term.collective));
@@ -164,10 +169,11 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
         ticks += term_ticks[t] * sums.terms[t].count_of_layer[v];
       }
       floor.of_layer[v] = std::min(floor.of_layer[v], ticks);
+      floor.work_of_layer[v] = std::min(floor.work_of_layer[v], ticks * devices);
     }
     if (instance_.lattice().size() > 2) {
-      floor.least_cut = std::min(
-          floor.least_cut, *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1));
+      floor.least_cut =
+          std::min(floor.least_cut, *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1));
     }
   }
   floor.summarise();
@@ -194,7 +200,8 @@ void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration conf
   }
   configuration.max_depth =
       std::min<std::int64_t>(instance_.lattice().size() - 1, instance_.lattice().layers());
-  configuration.max_depth = std::min(configuration.max_depth, configuration.pods.pod_size / smallest);
+  configuration.max_depth =
+      std::min(configuration.max_depth, configuration.pods.pod_size / smallest);
   Total bound = kNoTotal;
   const DepthBounds bounds(instance_, configuration, floor(configuration));
   for (const std::int64_t p : depths(configuration)) {

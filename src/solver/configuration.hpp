@@ -38,6 +38,8 @@ struct Floor {
   Ticks total = 0;
   Ticks largest_layer = 0;
   Ticks smallest_layer = 0;
+  std::vector<double> work_of_layer;  ///< least ticks × devices of one inner replica (tp·cp)
+  double work = 0;
   double least_cut = 0;  ///< bytes that cross any stage boundary
 
   /// Fills in what follows from `of_layer`.
@@ -63,7 +65,8 @@ struct DepthBound {
 /// With `p` stages, Σt ≥ W + transfers, max t ≥ Σt/p and no less than the largest layer. Stages
 /// without a boundary of level ≥ l between them lie in one block of `n_(l-1)` devices, which holds
 /// `n_(l-1)/u` of them, so at least `⌈p/(n_(l-1)/u)⌉ - 1` boundaries are that far apart. Every
-/// boundary is paid twice, by the receiver of activations and by the receiver of gradients.
+/// boundary is paid twice, by the receiver of activations and by the receiver of gradients. The
+/// devices of a pod have no more than K·max t to give, and the layers want their work of them.
 class DepthBounds {
  public:
   DepthBounds(const Instance& instance, const Configuration& configuration, const Floor& floor,
@@ -79,6 +82,7 @@ class DepthBounds {
   std::int64_t microbatches_;
   const Floor& floor_;
   std::vector<FirstStageCost> first_;
+  Ticks shared_out_ = 0;  ///< work over the devices of a pod
   Ticks first_extra_ = 0;
   std::vector<Ticks> transfer_;         ///< by level: least over it and all farther ones
   std::vector<std::int64_t> together_;  ///< by level: stages without a boundary of that level

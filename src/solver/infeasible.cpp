@@ -1,10 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <tuple>
-
-#include <fmt/format.h>
 
 #include "solver/search.hpp"
 
@@ -44,8 +44,8 @@ class MemorySearch {
  private:
   double stage_bytes(DownsetId outer, DownsetId inner, std::int64_t s) {
     if (!pricer_.load(outer, inner)) return std::numeric_limits<double>::infinity();
-    return pricer_.least_bytes(cost::in_flight(instance_.options().schedule, s,
-                                               configuration_.microbatches));
+    return pricer_.least_bytes(
+        cost::in_flight(instance_.options().schedule, s, configuration_.microbatches));
   }
 
   /// Layers in a row: extending each stage from the last as far as `limit` lets it decides whether
@@ -215,15 +215,16 @@ std::string explain_illegal(const Instance& instance) {
       }
     }
     if (least > options.global_batch && least < std::numeric_limits<std::int64_t>::max()) {
-      return text + fmt::format(": the global batch of {} is less than the least micro-batch; a "
-                                "global batch of {} would do",
-                                options.global_batch, least);
+      return text + fmt::format(
+                        ": the global batch of {} is less than the least micro-batch; a "
+                        "global batch of {} would do",
+                        options.global_batch, least);
     }
     return text + ": the restrictions leave no strategy or no degree; drop one of them";
   }
   for (const auto& [count, reason] : reasons) text += fmt::format("; {} times: {}", count, reason);
-  if (!options.allow_uneven_batch && space.rejected().contains(
-          "dp x micro-batch does not divide the global batch")) {
+  if (!options.allow_uneven_batch &&
+      space.rejected().contains("dp x micro-batch does not divide the global batch")) {
     text += fmt::format("; --allow-uneven-batch would lift the batch's restriction of {} sequences",
                         options.global_batch);
   }

@@ -91,9 +91,8 @@ StageMaximum::StageMaximum(const Lattice& lattice, const std::vector<double>& va
     : words_(at(lattice.words())) {
   std::vector<int> order(value_of_layer.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return value_of_layer[at(a)] > value_of_layer[at(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return value_of_layer[at(a)] > value_of_layer[at(b)]; });
   for (const int layer : order) falling_.push_back(value_of_layer[at(layer)]);
   bits_.assign(at(lattice.size()) * words_, 0);
   for (DownsetId d = 0; d < lattice.size(); ++d) {
@@ -116,13 +115,15 @@ double StageMaximum::over(DownsetId outer, DownsetId inner) const {
   return 0;
 }
 
-Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice)
+Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
+                   bool collapse)
     : problem_(problem),
       network_(network),
       lattice_(std::move(lattice)),
       scale_(horizon_seconds(problem.graph, network)),
       strategies_(problem.graph.strategies.size()),
       usable_bytes_(std::floor(problem.cluster.device.usable_bytes())),
+      collapse_(collapse),
       default_rule_{problem.options.recompute, problem.options.zero, -1} {
   for (std::size_t k = 0; k < strategies_.size(); ++k) build_strategy(static_cast<int>(k));
 }

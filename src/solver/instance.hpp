@@ -63,7 +63,10 @@ struct StageRule {
 /// configuration. Read-only once built, but for the cache of transfer times.
 class Instance {
  public:
-  Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice);
+  /// `collapse` = false keeps every dimension of a table even where it is provably forced: every
+  /// position has a class of its own, and links and groups are looked at device by device.
+  Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
+           bool collapse = true);
 
   const model::Problem& problem() const { return problem_; }
   const model::PlanOptions& options() const { return problem_.options; }
@@ -72,6 +75,7 @@ class Instance {
   const TickScale& scale() const { return scale_; }
   const std::vector<StrategySums>& strategies() const { return strategies_; }
   double usable_bytes() const { return usable_bytes_; }
+  bool collapse() const { return collapse_; }
 
   /// Restricts the stages to those between neighbouring downsets of a chain lattice, with these
   /// strategies and rules, first stage first.
@@ -97,6 +101,7 @@ class Instance {
   TickScale scale_;
   std::vector<StrategySums> strategies_;
   double usable_bytes_ = 0;
+  bool collapse_ = true;
   StageRule default_rule_;
   std::vector<StageRule> rules_;
   mutable std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<std::vector<Ticks>>>

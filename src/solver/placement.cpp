@@ -16,17 +16,20 @@ std::size_t index_of(model::GroupKind kind) { return static_cast<std::size_t>(ki
 /// Collects the distinct shapes of a family of groups.
 class ShapeSet {
  public:
-  explicit ShapeSet(const cost::Network& network) : network_(network) {}
+  explicit ShapeSet(const Instance& instance)
+      : network_(instance.network()), collapse_(instance.collapse()) {}
   void add(const std::vector<std::int64_t>& members) { shapes_.insert(network_.shape(members)); }
 
   /// Adds a group that is like all others of the family but for where it starts.
   void add_shifted(const std::vector<std::int64_t>& members) {
-    if (starts_.insert(members.front() % network_.shape_period()).second) add(members);
+    const std::int64_t start = members.front() % network_.shape_period();
+    if (!collapse_ || starts_.insert(start).second) add(members);
   }
   std::vector<cost::GroupShape> list() const { return {shapes_.begin(), shapes_.end()}; }
 
  private:
   const cost::Network& network_;
+  const bool collapse_;
   std::set<cost::GroupShape> shapes_;
   std::unordered_set<std::int64_t> starts_;
 };
@@ -37,14 +40,14 @@ class StageGroups {
  public:
   StageGroups(const Instance& instance, const Configuration& configuration, int k,
               std::int64_t position, bool pods_alike)
-      : network_(instance.network()),
+      : instance_(instance),
         strategy_(instance.strategies()[at(k)].strategy),
         configuration_(configuration),
         position_(position),
         pods_(pods_alike ? 1 : configuration.pods.pods) {}
 
   std::vector<cost::GroupShape> tensor() const {
-    ShapeSet shapes(network_);
+    ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.tp));
     const std::int64_t groups = strategy_.cp * configuration_.dp_inner;
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
@@ -57,7 +60,7 @@ class StageGroups {
   }
 
   std::vector<cost::GroupShape> context() const {
-    ShapeSet shapes(network_);
+    ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.cp));
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
       for (std::int64_t replica = 0; replica < configuration_.dp_inner; ++replica) {
@@ -73,7 +76,7 @@ class StageGroups {
   }
 
   std::vector<cost::GroupShape> data() const {
-    ShapeSet shapes(network_);
+    ShapeSet shapes(instance_);
     for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add(data_group(t));
     return shapes.list();
   }
@@ -84,7 +87,7 @@ class StageGroups {
   }
 
   std::vector<cost::GroupShape> expert() const {
-    ShapeSet shapes(network_);
+    ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.ep));
     for (std::int64_t t = 0; t < strategy_.tp; ++t) {
       for (std::int64_t first = 0; first < shard_members(); first += strategy_.ep) {
@@ -96,7 +99,7 @@ class StageGroups {
   }
 
   std::vector<cost::GroupShape> expert_peers() const {
-    ShapeSet shapes(network_);
+    ShapeSet shapes(instance_);
     for (std::int64_t t = 0; t < strategy_.tp; ++t) {
       for (std::int64_t i = 0; i < strategy_.ep; ++i) shapes.add(peer_group(i, t));
     }
@@ -122,7 +125,7 @@ class StageGroups {
     return device(i / inside, i % inside, t);
   }
 
-  const cost::Network& network_;
+  const Instance& instance_;
   const model::Strategy& strategy_;
   const Configuration& configuration_;
   std::int64_t position_;
@@ -152,9 +155,9 @@ Ticks SlowestGroup::ticks(const TickScale& scale, double parameters, double byte
   if (parameters <= 0 || bytes_each <= 0) return 0;
   Ticks slowest = 0;
   for (const cost::AffineTime& line : lines_) {
-    slowest = std::max(slowest, scale.ticks(line.fixed_s) +
-                                    std::nearbyint(bytes_each *
-                                                   scale.ticks(line.per_byte_s * parameters)));
+    slowest = std::max(slowest,
+                       scale.ticks(line.fixed_s) +
+                           std::nearbyint(bytes_each * scale.ticks(line.per_byte_s * parameters)));
   }
   return twice_ ? 2 * slowest : slowest;
 }
@@ -213,8 +216,7 @@ DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
   return times;
 }
 
-const ClassSums* ClassCache::sums(int k,
-                                  const std::vector<std::vector<cost::GroupShape>>& shapes) {
+const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes) {
   auto& entry = cache_[{k, shapes}];
   if (entry) return entry.get();
   const StrategySums& strategy = instance_.strategies()[at(k)];
@@ -223,12 +225,11 @@ const ClassSums* ClassCache::sums(int k,
   for (const CollectiveTerm& term : strategy.terms) {
     double seconds = 0;
     for (const cost::GroupShape& shape : shapes[index_of(term.collective.group)]) {
-      seconds = std::max(seconds, instance_.network().collective_s(
-                                      term.collective.op, term.collective.bytes, shape));
+      seconds = std::max(seconds, instance_.network().collective_s(term.collective.op,
+                                                                   term.collective.bytes, shape));
     }
     const Ticks ticks = instance_.scale().ticks(term.collective.op, seconds);
-    auto& sums =
-        term.collective.phase == model::Phase::kForward ? entry->forward : entry->backward;
+    auto& sums = term.collective.phase == model::Phase::kForward ? entry->forward : entry->backward;
     for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += ticks * term.count[d];
     for (std::size_t v = 0; v < entry->of_layer.size(); ++v) {
       entry->of_layer[v] += ticks * term.count_of_layer[v];
@@ -300,13 +301,19 @@ void Placement::find_positions() {
       starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
       for (const std::int64_t x : starts) {
         if (x + units_.front() > pod_size) break;
-        const int level =
-            instance_.network().link_level(configuration_.pods, position_[y], x, units_[u]);
+        const int level = link_level(position_[y], x, units_[u]);
         const int next = intern(x);
         hops_[u][y].push_back({next, level});
       }
     }
   }
+}
+
+int Placement::link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const {
+  const cost::Network& network = instance_.network();
+  return instance_.collapse()
+             ? network.link_level(configuration_.pods, from, to, unit)
+             : network.cost::Network::link_level(configuration_.pods, from, to, unit);
 }
 
 void Placement::find_classes() {
@@ -316,15 +323,16 @@ void Placement::find_classes() {
   for (std::size_t choice = 0; choice < choices; ++choice) {
     const std::int64_t unit = units_[at(unit_of_[choice])];
     const bool repeats =
-        instance_.network().shapes_repeat(configuration_.pods, unit, true);
+        instance_.collapse() && instance_.network().shapes_repeat(configuration_.pods, unit, true);
     const std::int64_t period = instance_.network().shape_period();
     std::map<std::pair<const ClassSums*, ShardShapes>, int> known;
     std::unordered_map<std::int64_t, int> of_residue;
     for (std::size_t x = 0; x < position_.size(); ++x) {
       if (!fits(unit_of_[choice], static_cast<int>(x))) continue;
       // -1: any multiple of the unit
-      const std::int64_t residue =
-          repeats && position_[x] % unit == 0 ? -1 : position_[x] % period;
+      const std::int64_t residue = repeats && position_[x] % unit == 0 ? -1
+                                   : instance_.collapse()              ? position_[x] % period
+                                                                       : position_[x];
       const auto [entry, inserted] = of_residue.try_emplace(residue, 0);
       if (inserted) {
         find_class(static_cast<int>(choice), static_cast<int>(x), known);
@@ -350,8 +358,8 @@ void Placement::find_class(int choice, int position,
   const StrategySums& strategy = instance_.strategies()[at(k)];
   const std::int64_t unit = units_[at(unit_of_[at(choice)])];
   const std::int64_t x = position_[at(position)];
-  const bool pods_alike =
-      x % unit == 0 && instance_.network().shapes_repeat(configuration_.pods, unit, false);
+  const bool pods_alike = instance_.collapse() && x % unit == 0 &&
+                          instance_.network().shapes_repeat(configuration_.pods, unit, false);
   const StageGroups groups(instance_, configuration_, k, x, pods_alike);
   std::vector<std::vector<cost::GroupShape>> shapes(kGroupKinds);
   PositionClass entry;
@@ -361,14 +369,23 @@ void Placement::find_class(int choice, int position,
     auto& of_kind = shapes[index_of(term.collective.group)];
     if (!of_kind.empty()) continue;
     switch (term.collective.group) {
-      case model::GroupKind::kTensor: of_kind = groups.tensor(); break;
-      case model::GroupKind::kContext: of_kind = groups.context(); break;
-      case model::GroupKind::kExpert: of_kind = groups.expert(); break;
-      case model::GroupKind::kData: of_kind = entry.shards.dense; break;
+      case model::GroupKind::kTensor:
+        of_kind = groups.tensor();
+        break;
+      case model::GroupKind::kContext:
+        of_kind = groups.context();
+        break;
+      case model::GroupKind::kExpert:
+        of_kind = groups.expert();
+        break;
+      case model::GroupKind::kData:
+        of_kind = entry.shards.dense;
+        break;
     }
   }
   entry.sums = cache_.sums(k, shapes);
   auto& classes = classes_[at(choice)];
+  if (!instance_.collapse()) known.clear();
   const auto [found, inserted] =
       known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
   if (inserted) {
@@ -383,11 +400,15 @@ void Placement::find_floor() {
   const Lattice& lattice = instance_.lattice();
   const auto layers = at(lattice.layers());
   floor_.of_layer.assign(layers, kNever);
+  floor_.work_of_layer.assign(layers, kNever);
   for (std::size_t choice = 0; choice < configuration_.strategies.size(); ++choice) {
+    const auto devices = static_cast<double>(units_[at(unit_of_[choice])]) /
+                         static_cast<double>(configuration_.dp_inner);
     for (const PositionClass& position_class : classes_[choice]) {
       const std::vector<Ticks>& of_layer = position_class.sums->of_layer;
       for (std::size_t v = 0; v < layers; ++v) {
         floor_.of_layer[v] = std::min(floor_.of_layer[v], of_layer[v]);
+        floor_.work_of_layer[v] = std::min(floor_.work_of_layer[v], of_layer[v] * devices);
       }
     }
   }
@@ -400,11 +421,14 @@ void Placement::find_floor() {
         std::min(floor_.least_cut, *std::min_element(cut.begin() + 1, cut.end() - 1));
   }
   floor_sums_.assign(at(lattice.size()), 0);
+  work_sums_.assign(at(lattice.size()), 0);
   for (DownsetId d = 0; d < lattice.size(); ++d) {
     const auto members = lattice.members(d);
     for (std::size_t w = 0; w < members.size(); ++w) {
       for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
-        floor_sums_[at(d)] += floor_.of_layer[w * 64 + at(std::countr_zero(rest))];
+        const std::size_t layer = w * 64 + at(std::countr_zero(rest));
+        floor_sums_[at(d)] += floor_.of_layer[layer];
+        work_sums_[at(d)] += floor_.work_of_layer[layer];
       }
     }
   }
@@ -473,6 +497,7 @@ PortLayers::PortLayers(const Instance& instance, const Placement& placement,
       index_[at(s)].emplace(key, static_cast<std::int32_t>(layer.position.size()));
       layer.position.push_back(position);
       layer.link.push_back(link);
+      layer.start.push_back(placement.position(position));
     }
     build_flows(s);
   }

@@ -57,8 +57,7 @@ struct DataParallelTimes {
   Ticks zero_traffic(const Instance& instance, int zero, double parameters,
                      double expert_parameters) const;
   /// Synchronisation once per iteration.
-  Ticks sync(const Instance& instance, int zero, double parameters,
-             double expert_parameters) const;
+  Ticks sync(const Instance& instance, int zero, double parameters, double expert_parameters) const;
 };
 
 /// No stage of strategy `k` at the start of a pod takes less: the times of one of its groups.
@@ -91,8 +90,8 @@ class ClassCache {
 ///
 /// A *position* is reachable by stages placed one after another from the origin, with gaps to the
 /// next block boundary. A *port* is a position together with the link class over which its stage
-/// receives: the level and the producer's unit. Ports are the `(l, x)` of the table `T[l][D][x][s]`;
-/// only those that some placement reaches exist.
+/// receives: the level and the producer's unit. Ports are the `(l, x)` of the table
+/// `T[l][D][x][s]`; only those that some placement reaches exist.
 class Placement {
  public:
   struct Hop {
@@ -121,9 +120,7 @@ class Placement {
   }
 
   /// Class of a position for a strategy (by its place in the configuration's list).
-  int class_of(int choice, int position) const {
-    return class_of_[at(choice)][at(position)];
-  }
+  int class_of(int choice, int position) const { return class_of_[at(choice)][at(position)]; }
   const std::vector<PositionClass>& classes(int choice) const { return classes_[at(choice)]; }
   /// Equal for positions that have the same class for every strategy.
   int joint_class(int position) const { return joint_class_[at(position)]; }
@@ -133,11 +130,14 @@ class Placement {
   const Floor& floor() const { return floor_; }
   /// Floor summed over the members of every downset.
   const std::vector<Ticks>& floor_sums() const { return floor_sums_; }
+  /// Least ticks × devices summed over the members of every downset.
+  const std::vector<double>& work_sums() const { return work_sums_; }
   /// Least ticks to receive over any stage boundary, one way.
   Ticks least_receive() const { return least_receive_; }
 
  private:
   void find_positions();
+  int link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const;
   void find_classes();
   void join_classes();
   void find_class(int choice, int position,
@@ -156,6 +156,7 @@ class Placement {
   std::vector<int> joint_class_;                     ///< by position
   Floor floor_;
   std::vector<Ticks> floor_sums_;
+  std::vector<double> work_sums_;
   Ticks least_receive_ = 0;
 };
 
@@ -186,6 +187,7 @@ struct Flow {
 struct PortLayer {
   std::vector<std::int32_t> position;
   std::vector<std::int32_t> link;
+  std::vector<std::int64_t> start;  ///< the position's first device; rises within a segment
   std::vector<Flow> flows;
   std::int64_t size() const { return static_cast<std::int64_t>(position.size()); }
 };

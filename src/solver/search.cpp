@@ -39,8 +39,7 @@ bool Search::beaten(Total total, const PlanKey& key) const {
   return total > best_.front().total || (total == best_.front().total && key > best_.front().key);
 }
 
-void Search::offer(const Configuration& configuration, std::int64_t depth, Total total,
-                   Ticks cap) {
+void Search::offer(const Configuration& configuration, std::int64_t depth, Total total, Ticks cap) {
   const PlanKey where = key(configuration, depth);
   if (beaten(total, where)) return;
   if (!best_.empty() && (total < best_.front().total || where < best_.front().key)) best_.clear();
@@ -75,7 +74,8 @@ void Search::drop_unreachable(const Visit& visit, std::vector<std::int64_t>& dep
                               Ticks cap) const {
   if (depths.empty()) return;
   const auto suffix = longest_suffixes(instance_, visit.placement, depths.back(), cap);
-  std::erase_if(depths, [&](std::int64_t p) { return suffix[at(p)] < instance_.lattice().whole(); });
+  std::erase_if(depths,
+                [&](std::int64_t p) { return suffix[at(p)] < instance_.lattice().whole(); });
 }
 
 /// The first stage holds a source of the graph at least: what data parallelism adds to the cheapest
@@ -101,12 +101,12 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
                          sums.backward[at(whole)] - sums.backward[at(inner)];
       for (std::size_t z = 0; z < zero_stages.size(); ++z) {
         least[z].base = std::min(least[z].base, base);
-        least[z].zero = std::min(
-            least[z].zero, times.zero_traffic(instance_, zero_stages[z], stage.parameters,
-                                              stage.expert_parameters));
-        least[z].sync =
-            std::min(least[z].sync, times.sync(instance_, zero_stages[z], stage.parameters,
-                                               stage.expert_parameters));
+        least[z].zero =
+            std::min(least[z].zero, times.zero_traffic(instance_, zero_stages[z], stage.parameters,
+                                                       stage.expert_parameters));
+        least[z].sync = std::min(
+            least[z].sync,
+            times.sync(instance_, zero_stages[z], stage.parameters, stage.expert_parameters));
       }
     }
   }
@@ -169,8 +169,8 @@ void Search::refine(const Visit& visit, std::int64_t depth, Ticks cap) {
     const Total sum = table.best(depth);
     if (sum == kNoTotal || beaten(sum + slowest, key(configuration, depth))) return;
     const Walk walk = table.walk(depth);
-    offer(configuration, depth,
-          sum + (configuration.microbatches - 1) * to_total(walk.bottleneck), walk.bottleneck);
+    offer(configuration, depth, sum + (configuration.microbatches - 1) * to_total(walk.bottleneck),
+          walk.bottleneck);
     if (configuration.microbatches == 1) return;  // the bottleneck does not count
     cap = std::min(just_below(walk.bottleneck), stage_cap(visit, depth));
   }
@@ -191,16 +191,17 @@ void Search::visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths) {
   Ticks sum = -1;
   for (const std::int64_t p : depths) sum = std::max(sum, sum_limit(visit, p));
   const PortLayers layers(instance_, visit.placement, depths);
-  Table table(instance_, visit.placement, layers, depths, Combine::kSum, {cap, sum, settings_.prune});
+  Table table(instance_, visit.placement, layers, depths, Combine::kSum,
+              {cap, sum, settings_.prune});
   if (!fill(table)) return;
   // The depth that promises most goes first, so that the others are cut by what it finds.
   std::vector<std::pair<Total, std::int64_t>> promising;
   for (const std::int64_t p : depths) {
     const Total least = table.best(p);
     if (least == kNoTotal) continue;
-    promising.emplace_back(least + (configuration.microbatches - 1) *
-                                       to_total(visit.bounds.at_depth(p).bottleneck),
-                           p);
+    promising.emplace_back(
+        least + (configuration.microbatches - 1) * to_total(visit.bounds.at_depth(p).bottleneck),
+        p);
   }
   std::sort(promising.begin(), promising.end());
   for (const auto& [total, p] : promising) {

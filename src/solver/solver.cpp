@@ -1,9 +1,9 @@
 #include "nestplan/solver/solver.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/util/errors.hpp"
@@ -52,8 +52,8 @@ model::Plan finish(const Instance& instance, const SearchResult& result) {
     plan.status = model::Status::kInfeasible;
     plan.objective = instance.options().objective;
     plan.lower_bound_s = instance.scale().seconds(result.lower_bound);
-    plan.reason = result.complete ? explain_infeasible(instance)
-                                  : "stopped before any plan was found";
+    plan.reason =
+        result.complete ? explain_infeasible(instance) : "stopped before any plan was found";
   }
   plan.search = result.stats;
   return plan;
@@ -103,7 +103,7 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
 model::Plan solve(const model::Problem& problem, const cost::Network& network,
                   const SearchSettings& settings) {
   check_options(problem.options);
-  const Instance instance(problem, network, Lattice::enumerate(problem.graph));
+  const Instance instance(problem, network, Lattice::enumerate(problem.graph), settings.collapse);
   return finish(instance, Search(instance, settings).run());
 }
 

@@ -104,8 +104,8 @@ Ticks StagePricer::base(int position_class) const {
 }
 
 Ticks StagePricer::zero_traffic(int position_class, int zero) const {
-  return classes_[at(position_class)].data_parallel.zero_traffic(
-      instance_, zero, stage_.parameters, stage_.expert_parameters);
+  return classes_[at(position_class)].data_parallel.zero_traffic(instance_, zero, stage_.parameters,
+                                                                 stage_.expert_parameters);
 }
 
 Ticks StagePricer::sync(int position_class, int zero) const {
@@ -164,9 +164,9 @@ double StagePricer::least_bytes(std::int64_t in_flight) const {
   double least = std::numeric_limits<double>::infinity();
   for (const Recompute recompute : instance_.rule(outer_).recompute) {
     for (const int zero : instance_.rule(outer_).zero) {
-      least = std::min(least, cost::state_bytes(stage_, zero, instance_.options().state_bytes,
-                                                shard_groups_) +
-                                  cost::activation_bytes(stage_, recompute, in_flight));
+      least = std::min(
+          least, cost::state_bytes(stage_, zero, instance_.options().state_bytes, shard_groups_) +
+                     cost::activation_bytes(stage_, recompute, in_flight));
     }
   }
   return least;

@@ -1,6 +1,7 @@
 #include "solver/table.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "nestplan/util/errors.hpp"
 #include "solver/kernels.hpp"
@@ -21,8 +22,8 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
   std::vector<StagePricer> pricer;
   for (int choice = 0; choice < choices; ++choice) pricer.emplace_back(instance, placement, choice);
   const auto holds = [&](DownsetId outer, DownsetId inner, std::int64_t s) {
-    const std::int64_t in_flight = cost::in_flight(
-        instance.options().schedule, s, placement.configuration().microbatches);
+    const std::int64_t in_flight =
+        cost::in_flight(instance.options().schedule, s, placement.configuration().microbatches);
     const Ticks received =
         placement.least_receive() * ((inner > 0 ? 1 : 0) + (outer < whole ? 1 : 0));
     for (int choice = 0; choice < choices; ++choice) {
@@ -40,7 +41,8 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
   for (std::int64_t s = 1; s <= depth; ++s) {
     const DownsetId inner = result[at(s - 1)];
     DownsetId reached = inner;
-    if (holds(whole, inner, s)) reached = whole;  // receives nothing, so it may hold when less does not
+    if (holds(whole, inner, s))
+      reached = whole;  // receives nothing, so it may hold when less does not
     while (reached < whole && holds(reached + 1, inner, s)) ++reached;
     result[at(s)] = reached;
   }
@@ -98,8 +100,7 @@ bool Table::useful(DownsetId d, std::int64_t s) const {
   if (limits_.prune && floor[at(d)] > static_cast<double>(s) * limits_.stage) return false;
   return std::any_of(depths_.begin(), depths_.end(), [&](std::int64_t p) {
     if (p <= s || p - s > before) return false;
-    return !limits_.prune ||
-           total - floor[at(d)] <= static_cast<double>(p - s) * limits_.stage;
+    return !limits_.prune || total - floor[at(d)] <= static_cast<double>(p - s) * limits_.stage;
   });
 }
 
@@ -119,6 +120,24 @@ void Table::allocate() {
     }
   }
   values_.assign(at(offset), kNever);
+}
+
+std::pair<std::int64_t, std::int64_t> Table::starts(DownsetId d) const {
+  const std::int64_t pod_size = configuration_.pods.pod_size;
+  if (!limits_.prune || limits_.stage == kNever) return {0, pod_size};
+  const std::vector<double>& work = placement_.work_sums();
+  const auto replicas = static_cast<double>(configuration_.dp_inner);
+  // A little wider, since products of ticks and devices round.
+  constexpr double kNearly = 1 - 1e-9;
+  const auto devices = [&](double of_work) {
+    if (of_work <= 0) return std::int64_t{0};
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>(pod_size) + 1,
+                 std::ceil(of_work * replicas / limits_.stage * kNearly)));
+  };
+  const double before = work[at(instance_.lattice().whole())] - work[at(d)];
+  return {placement_.position(placement_.origin()) + devices(before),
+          pod_size - devices(work[at(d)])};
 }
 
 /// Drops what is beyond the limits from the rows of `inner` and prepares what they offer to the
@@ -157,6 +176,7 @@ bool Table::finish_rows(DownsetId inner) {
 bool Table::push(DownsetId inner, DownsetId outer) {
   const std::int64_t downsets = instance_.lattice().size();
   const int choices = static_cast<int>(configuration_.strategies.size());
+  const auto [earliest, latest] = starts(outer);
   bool possible = false;
   for (int choice = 0; choice < choices; ++choice) {
     StagePricer& pricer = pricer_[at(choice)];
@@ -193,17 +213,20 @@ bool Table::push(DownsetId inner, DownsetId outer) {
           if (stage == kNotYetPriced) stage = pricer.least_time(segment.position_class);
           const Ticks time = stage + gradient + receive_[at(choice)][at(segment.link)][outer];
           if (time > limits_.stage || time == kNever) continue;
-          const std::int64_t length = segment.end - segment.begin;
+          std::int64_t begin = segment.begin;
+          std::int64_t end = segment.end;
+          while (begin < end && layer.start[at(begin)] < earliest) ++begin;
+          while (begin < end && layer.start[at(end - 1)] > latest) --end;
+          const std::int64_t length = end - begin;
+          if (length == 0) continue;
           relaxations_ += length;
           if (behind == 0) {
-            std::for_each(values + segment.begin, values + segment.end,
+            std::for_each(values + begin, values + end,
                           [time](Ticks& value) { value = std::min(value, time); });
           } else if (combine_ == Combine::kSum) {
-            relax_sum(values + segment.begin, onward_[at(s)][f].data() + segment.begin, time,
-                      length);
+            relax_sum(values + begin, onward_[at(s)][f].data() + begin, time, length);
           } else {
-            relax_bottleneck(values + segment.begin, onward_[at(s)][f].data() + segment.begin,
-                             time, length);
+            relax_bottleneck(values + begin, onward_[at(s)][f].data() + begin, time, length);
           }
         }
       }
@@ -292,8 +315,7 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
   }
 }
 
-void Table::first_stages(std::int64_t depth,
-                         const std::function<void(const Transition&)>& visit) {
+void Table::first_stages(std::int64_t depth, const std::function<void(const Transition&)>& visit) {
   expand(instance_.lattice().whole(), depth, placement_.origin(), -1, true, visit);
 }
 
@@ -312,9 +334,8 @@ Total Table::objective(std::int64_t depth, const Transition& first) const {
 
 Total Table::best(std::int64_t depth) {
   Total least = kNoTotal;
-  first_stages(depth, [&](const Transition& first) {
-    least = std::min(least, objective(depth, first));
-  });
+  first_stages(depth,
+               [&](const Transition& first) { least = std::min(least, objective(depth, first)); });
   return least;
 }
 
@@ -337,9 +358,8 @@ Walk Table::walk(std::int64_t depth) {
     const Transition behind = chosen;
     found = false;
     stages(behind.inner, s - 1, behind.next, false, [&](const Transition& stage) {
-      const Ticks value = combine_ == Combine::kSum
-                              ? stage.time() + rest(stage, s - 1)
-                              : std::max(stage.time(), rest(stage, s - 1));
+      const Ticks value = combine_ == Combine::kSum ? stage.time() + rest(stage, s - 1)
+                                                    : std::max(stage.time(), rest(stage, s - 1));
       if (found || value != goal) return;
       chosen = stage;
       found = true;

@@ -25,11 +25,11 @@ struct TableLimits {
 
 /// One step of a pipeline: a stage, and the port of the stage behind it.
 struct Transition {
-  DownsetId inner = 0;      ///< D'
-  int choice = 0;           ///< the strategy's place in the configuration's list
-  std::int32_t next = -1;   ///< port in the layer of the remaining stages; -1: last stage
-  Ticks received = 0;       ///< ticks for input and gradients
-  StageOption option;       ///< what is done about memory
+  DownsetId inner = 0;     ///< D'
+  int choice = 0;          ///< the strategy's place in the configuration's list
+  std::int32_t next = -1;  ///< port in the layer of the remaining stages; -1: last stage
+  Ticks received = 0;      ///< ticks for input and gradients
+  StageOption option;      ///< what is done about memory
   Ticks time() const { return option.time + received; }
 };
 
@@ -101,6 +101,9 @@ class Table {
   void allocate();
   std::int64_t rank(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
+  /// First and last position at which a stage that starts downset `d` leaves enough devices before
+  /// and behind it for what has to be done there within the limits.
+  std::pair<std::int64_t, std::int64_t> starts(DownsetId d) const;
   bool finish_rows(DownsetId inner);
   bool push(DownsetId inner, DownsetId outer);
   const Ticks* row(DownsetId d, std::int64_t s) const;
@@ -116,15 +119,15 @@ class Table {
   Combine combine_;
   TableLimits limits_;
   int levels_;
-  std::int64_t stages_;  ///< deepest table row: max depth - 1
+  std::int64_t stages_;            ///< deepest table row: max depth - 1
   std::vector<std::int64_t> row_;  ///< by s·downsets + D: offset of the row in values_
   std::vector<Ticks> values_;
-  std::vector<StagePricer> pricer_;                       ///< by choice
-  std::vector<std::vector<const Ticks*>> receive_;        ///< by choice, link: per downset
+  std::vector<StagePricer> pricer_;                          ///< by choice
+  std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per downset
   std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
-  std::vector<std::vector<std::vector<Ticks>>> onward_;   ///< by s, flow: rows over ports
-  std::vector<std::int64_t> live_;                        ///< depths s' at which `inner` has values
-  std::vector<Ticks> class_time_;  ///< by class: of the stage being pushed
+  std::vector<std::vector<std::vector<Ticks>>> onward_;      ///< by s, flow: rows over ports
+  std::vector<std::int64_t> live_;  ///< depths s' at which `inner` has values
+  std::vector<Ticks> class_time_;   ///< by class: of the stage being pushed
   std::int64_t relaxations_ = 0;
 };
 

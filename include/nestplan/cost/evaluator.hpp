@@ -33,7 +33,6 @@ struct PlacedPlan {
 /// memory are filled in as far as they are defined. `iteration_time_s` is in seconds.
 /// Throws InvalidInput if the stages are not a partition of the layers into a chain of downsets, if
 /// a layer cannot use its stage's strategy, or if micro-batches of stages differ.
-model::Plan evaluate(const model::Problem& problem, const Network& network,
-                     const PlacedPlan& plan);
+model::Plan evaluate(const model::Problem& problem, const Network& network, const PlacedPlan& plan);
 
 }  // namespace nestplan::cost

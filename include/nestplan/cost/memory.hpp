@@ -8,12 +8,12 @@ namespace nestplan::cost {
 
 /// What a stage's memory depends on: sums and maxima over its layers, per device.
 struct StageFootprint {
-  double parameters = 0;         ///< Σ dense parameters
-  double expert_parameters = 0;  ///< Σ expert parameters
-  double largest_layer = 0;      ///< max (dense + expert parameters) of one layer
-  double activation_bytes = 0;   ///< Σ activations of one micro-batch
-  double checkpoint_bytes = 0;   ///< Σ checkpoints of one micro-batch
-  double largest_activation = 0; ///< max activations of one layer
+  double parameters = 0;          ///< Σ dense parameters
+  double expert_parameters = 0;   ///< Σ expert parameters
+  double largest_layer = 0;       ///< max (dense + expert parameters) of one layer
+  double activation_bytes = 0;    ///< Σ activations of one micro-batch
+  double checkpoint_bytes = 0;    ///< Σ checkpoints of one micro-batch
+  double largest_activation = 0;  ///< max activations of one layer
 };
 
 /// Sizes of the groups that shard a stage's state.

@@ -27,8 +27,7 @@ class Lattice {
 
   /// Only the downsets of one chain: `stages` from the first to the last, together all layers.
   /// Throws InvalidInput if an edge leads backwards or a layer is missing or doubled.
-  static Lattice of_chain(const model::Graph& graph,
-                          const std::vector<std::vector<int>>& stages);
+  static Lattice of_chain(const model::Graph& graph, const std::vector<std::vector<int>>& stages);
 
   static constexpr std::int64_t kDefaultMax = 20'000'000;
 
