@@ -15,7 +15,8 @@ using StageKey = std::tuple<std::vector<int>, int, std::int64_t, model::Recomput
 /// place that they lead to.
 class CanonicalWalk {
  public:
-  CanonicalWalk(const Instance& instance, const Candidate& candidate, ClassCache& classes)
+  CanonicalWalk(const Instance& instance, const Candidate& candidate, ClassCache& classes,
+                Team& team)
       : instance_(instance),
         candidate_(candidate),
         paper_(instance.options().objective == model::Objective::kPaper),
@@ -23,7 +24,8 @@ class CanonicalWalk {
         placement_(instance, candidate.configuration, classes),
         layers_(instance, placement_, {depth_}),
         table_(instance, placement_, layers_, {depth_},
-               paper_ ? Combine::kBottleneck : Combine::kSum, limits()) {
+               paper_ ? Combine::kBottleneck : Combine::kSum, limits(), team),
+        team_(team) {
     table_.fill({});
   }
 
@@ -45,6 +47,7 @@ class CanonicalWalk {
           });
         }
       }
+      agree(outer);
       if (!best_) throw InternalError("no pipeline has the value of its table");
       result.push_back(*best_);
       outer = inner_;
@@ -54,6 +57,48 @@ class CanonicalWalk {
   }
 
  private:
+  /// A stage that some rank could put next, by numbers only.
+  struct Offer {
+    DownsetId inner = 0;
+    int strategy = 0;
+    std::int64_t position = 0;
+    model::Recompute recompute = model::Recompute::kNone;
+    int zero = 0;
+    std::int32_t port = 0;
+    Ticks budget = 0;
+  };
+
+  /// Of what the ranks found, keeps the least for all of them, with all places it leads to.
+  void agree(DownsetId outer) {
+    if (team_.size() == 1) return;
+    std::vector<Offer> mine;
+    if (best_) {
+      const auto& [layers, strategy, position, recompute, zero] = *best_;
+      for (const Place& place : next_) {
+        mine.push_back({inner_, strategy, position, recompute, zero, place.port, place.budget});
+      }
+    }
+    best_.reset();
+    next_.clear();
+    for (const auto& of_rank : team_.all_gather_items(mine)) {
+      for (const Offer& offer : of_rank) {
+        take(outer, offer);
+      }
+    }
+  }
+
+  void take(DownsetId outer, const Offer& offer) {
+    StageKey key{instance_.lattice().difference(outer, offer.inner), offer.strategy,
+                 offer.position, offer.recompute, offer.zero};
+    if (best_ && *best_ < key) return;
+    if (!best_ || key < *best_) {
+      best_ = std::move(key);
+      inner_ = offer.inner;
+      next_.clear();
+    }
+    next_.insert({offer.port, offer.budget});
+  }
+
   /// A port, and what the stages from there on may cost: together (1f1b) or each (paper).
   struct Place {
     std::int32_t port = 0;
@@ -90,16 +135,8 @@ class CanonicalWalk {
     const Ticks rest = table_.rest(t, s);
     const bool within = paper_ ? std::max(t.time(), rest) <= budget : t.time() + rest <= budget;
     if (!within) return;
-    StageKey key{instance_.lattice().difference(outer, t.inner),
-                 candidate_.configuration.strategies[at(t.choice)], position, t.option.recompute,
-                 t.option.zero};
-    if (best_ && *best_ < key) return;
-    if (!best_ || key < *best_) {
-      best_ = std::move(key);
-      inner_ = t.inner;
-      next_.clear();
-    }
-    next_.insert({t.next, paper_ ? budget : budget - t.time()});
+    take(outer, {t.inner, candidate_.configuration.strategies[at(t.choice)], position,
+                 t.option.recompute, t.option.zero, t.next, paper_ ? budget : budget - t.time()});
   }
 
   const Instance& instance_;
@@ -109,6 +146,7 @@ class CanonicalWalk {
   Placement placement_;
   PortLayers layers_;
   Table table_;
+  Team& team_;
   std::optional<StageKey> best_;
   DownsetId inner_ = 0;
   std::set<Place> next_;
@@ -116,11 +154,20 @@ class CanonicalWalk {
 
 }  // namespace
 
+bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b) {
+  const auto key = [](const cost::PlacedStage& stage) {
+    return std::tie(stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero);
+  };
+  return std::lexicographical_compare(a.stages.begin(), a.stages.end(), b.stages.begin(),
+                                      b.stages.end(),
+                                      [&](const auto& x, const auto& y) { return key(x) < key(y); });
+}
+
 cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
-                                ClassCache& classes) {
+                                ClassCache& classes, Team& team) {
   std::vector<StageKey> best;
   for (const Candidate& candidate : candidates) {
-    std::vector<StageKey> stages = CanonicalWalk(instance, candidate, classes).stages();
+    std::vector<StageKey> stages = CanonicalWalk(instance, candidate, classes, team).stages();
     if (best.empty() || stages < best) best = std::move(stages);
   }
   cost::PlacedPlan plan;

@@ -25,12 +25,6 @@ struct Configuration {
   std::int64_t unit(const model::Strategy& s) const { return s.tp * s.cp * dp_inner; }
 };
 
-/// Canonical order of configurations and depths with equal cost.
-struct PlanKey {
-  std::int64_t micro_batch = 0, dp = 0, dp_inner = 0, depth = 0;
-  auto operator<=>(const PlanKey&) const = default;
-};
-
 /// Time that no plan can do without, from the layers alone: compute, and collectives at the best
 /// place that the network has for a group of that size.
 struct Floor {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
-#include <tuple>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "nestplan/util/errors.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -20,9 +23,11 @@ Ticks to_cap(Total total) {
 
 }  // namespace
 
-Search::Search(const Instance& instance, const SearchSettings& settings)
+Search::Search(const Instance& instance, const SearchSettings& settings, Team& team, Board& board)
     : instance_(instance),
       settings_(settings),
+      team_(team),
+      board_(board),
       paper_(instance.options().objective == model::Objective::kPaper),
       space_(instance),
       classes_(instance),
@@ -33,8 +38,12 @@ PlanKey Search::key(const Configuration& configuration, std::int64_t depth) cons
   return {configuration.micro_batch, configuration.dp, configuration.dp_inner, depth};
 }
 
+Total Search::incumbent() const {
+  return best_.empty() ? shared_best_ : std::min(shared_best_, best_.front().total);
+}
+
 bool Search::beaten(Total total, const PlanKey& key) const {
-  if (total >= kNoTotal) return true;
+  if (total >= kNoTotal || total > shared_best_) return true;
   if (best_.empty()) return false;
   return total > best_.front().total || (total == best_.front().total && key > best_.front().key);
 }
@@ -48,9 +57,9 @@ void Search::offer(const Configuration& configuration, std::int64_t depth, Total
 
 /// No stage of a plan of this depth that matters takes longer.
 Ticks Search::stage_cap(const Visit& visit, std::int64_t depth) const {
-  if (best_.empty() || !settings_.prune) return kNever;
+  const Total best = incumbent();
+  if (best == kNoTotal || !settings_.prune) return kNever;
   const std::int64_t m = visit.configuration().microbatches;
-  const Total best = best_.front().total;
   if (paper_) return to_cap(best / (m + depth - 1));
   const Total room = best - to_total(visit.bounds.at_depth(depth).sum);
   return room < 0 ? -1 : m == 1 ? to_cap(best) : to_cap(room / (m - 1));
@@ -58,9 +67,10 @@ Ticks Search::stage_cap(const Visit& visit, std::int64_t depth) const {
 
 /// The stages of a plan of this depth that matters take no longer together.
 Ticks Search::sum_limit(const Visit& visit, std::int64_t depth) const {
-  if (best_.empty() || !settings_.prune) return kNever;
+  const Total best = incumbent();
+  if (best == kNoTotal || !settings_.prune) return kNever;
   const DepthBound bound = visit.bounds.at_depth(depth);
-  return to_cap(best_.front().total - to_total(visit.bounds.first_extra()) -
+  return to_cap(best - to_total(visit.bounds.first_extra()) -
                 (visit.configuration().microbatches - 1) * to_total(bound.bottleneck));
 }
 
@@ -123,27 +133,37 @@ Total Search::bound_at_origin(const Configuration& configuration) const {
   return least;
 }
 
-bool Search::stop() {
-  if (stopped_) return true;
-  const auto now = Clock::now();
-  if (std::chrono::duration<double>(now - start_).count() > settings_.time_limit_s ||
-      (settings_.stop_requested && settings_.stop_requested())) {
-    stopped_ = true;
-  }
-  return stopped_;
+bool Search::clock_says_stop() const {
+  const std::chrono::duration<double> spent = Clock::now() - start_;
+  return spent.count() > settings_.time_limit_s ||
+         (settings_.stop_requested && settings_.stop_requested());
 }
 
 bool Search::fill(Table& table) {
-  const bool done = table.fill([this] { return stop(); });
+  const double bytes = table.bytes_per_rank();
+  if (bytes > settings_.memory_limit_bytes) throw MemoryLimit(describe_need(table, bytes));
+  const bool done = table.fill([this] { return clock_says_stop(); });
+  if (!done) stopped_ = true;
   ++result_.stats.tables;
   result_.stats.cells += table.relaxations();
   return done;
 }
 
+std::string Search::describe_need(const Table& table, double bytes) const {
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  const double limit = settings_.memory_limit_bytes;
+  const double alone = table.bytes_alone();
+  return fmt::format(
+      "a table of this search takes {:.2f} GiB, {:.2f} GiB on the fullest of {} rank{}, but a rank "
+      "has {:.2f} GiB; about {:.0f} ranks with as much would do, or {:.2f} GiB per rank",
+      alone / kGiB, bytes / kGiB, team_.size(), team_.size() == 1 ? "" : "s", limit / kGiB,
+      std::ceil(1.1 * alone / std::max(limit, 1.0)) + 1, bytes / kGiB);
+}
+
 void Search::seed(const Visit& visit, const std::vector<std::int64_t>& depths) {
   const PortLayers layers(instance_, visit.placement, depths);
   Table table(instance_, visit.placement, layers, depths, Combine::kBottleneck,
-              {kNever, kNever, settings_.prune});
+              {kNever, kNever, settings_.prune}, team_);
   if (!fill(table)) return;
   const Configuration& configuration = visit.configuration();
   for (const std::int64_t p : depths) {
@@ -164,7 +184,7 @@ void Search::refine(const Visit& visit, std::int64_t depth, Ticks cap) {
       (configuration.microbatches - 1) * to_total(visit.bounds.at_depth(depth).bottleneck);
   while (cap >= 0) {
     Table table(instance_, visit.placement, layers, depths, Combine::kSum,
-                {cap, sum_limit(visit, depth), settings_.prune});
+                {cap, sum_limit(visit, depth), settings_.prune}, team_);
     if (!fill(table)) return;
     const Total sum = table.best(depth);
     if (sum == kNoTotal || beaten(sum + slowest, key(configuration, depth))) return;
@@ -178,7 +198,7 @@ void Search::refine(const Visit& visit, std::int64_t depth, Ticks cap) {
 
 void Search::visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths) {
   const Configuration& configuration = visit.configuration();
-  if (best_.empty() && settings_.prune) {
+  if (incumbent() == kNoTotal && settings_.prune) {
     seed(visit, depths);
     drop_hopeless(visit, depths);
   }
@@ -192,7 +212,7 @@ void Search::visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths) {
   for (const std::int64_t p : depths) sum = std::max(sum, sum_limit(visit, p));
   const PortLayers layers(instance_, visit.placement, depths);
   Table table(instance_, visit.placement, layers, depths, Combine::kSum,
-              {cap, sum, settings_.prune});
+              {cap, sum, settings_.prune}, team_);
   if (!fill(table)) return;
   // The depth that promises most goes first, so that the others are cut by what it finds.
   std::vector<std::pair<Total, std::int64_t>> promising;
@@ -217,7 +237,7 @@ void Search::visit_paper(const Visit& visit, std::vector<std::int64_t> depths) {
   if (depths.empty()) return;
   const PortLayers layers(instance_, visit.placement, depths);
   Table table(instance_, visit.placement, layers, depths, Combine::kBottleneck,
-              {cap, kNever, settings_.prune});
+              {cap, kNever, settings_.prune}, team_);
   if (!fill(table)) return;
   for (const std::int64_t p : depths) {
     offer(visit.configuration(), p, table.best(p), kNever);
@@ -235,7 +255,7 @@ void Search::visit(const Configuration& configuration) {
     ++rejected_["cannot beat the best plan"];
     return;
   }
-  if (best_.empty()) {
+  if (incumbent() == kNoTotal) {
     drop_unreachable(visit, depths, kNever);
     if (depths.empty()) {
       ++rejected_["does not fit into memory at any depth"];
@@ -251,70 +271,98 @@ void Search::visit(const Configuration& configuration) {
   if (result_.stats.tables == tables) ++rejected_["cannot beat the best plan within memory"];
 }
 
-void Search::report(std::size_t done, std::size_t total, Total lower_bound) {
+void Search::report(Total lower_bound, std::int64_t waiting) {
   const auto now = Clock::now();
   if (!settings_.progress || now - reported_ < kReportEvery) return;
   reported_ = now;
   Progress progress;
   progress.seconds = std::chrono::duration<double>(now - start_).count();
-  progress.configurations_done = static_cast<std::int64_t>(done);
-  progress.configurations_total = static_cast<std::int64_t>(total);
-  if (!best_.empty()) progress.best_s = instance_.scale().seconds(best_.front().total);
+  progress.configurations_total = configurations_;
+  progress.configurations_done = configurations_ - waiting;
+  if (incumbent() < kNoTotal) progress.best_s = instance_.scale().seconds(incumbent());
   progress.lower_bound_s = instance_.scale().seconds(lower_bound);
   settings_.progress(progress);
+}
+
+Search::Order Search::next_order() {
+  Order order;
+  if (team_.rank() == 0) {
+    if (taken_ == ticket_.entries.size()) {
+      ticket_ = board_.exchange(back_, best_.empty() ? kNoTotal : best_.front().total);
+      taken_ = 0;
+      back_.clear();
+    }
+    order.best = ticket_.best;
+    order.lower_bound = ticket_.lower_bound;
+    order.waiting = ticket_.waiting;
+    order.stop = clock_says_stop() ? 1 : 0;
+    if (taken_ < ticket_.entries.size()) {
+      order.entry = ticket_.entries[taken_++];
+      order.alive = 1;
+    }
+  }
+  team_.broadcast(std::as_writable_bytes(std::span(&order, 1)));
+  return order;
 }
 
 SearchResult Search::run() {
   const std::vector<Configuration> configurations = space_.list();
   rejected_ = space_.rejected();
-  // Best first. A configuration is bounded twice before a table is filled: by its layers when it is
-  // listed, and when its turn comes by its first stage's data-parallel traffic as well.
-  struct Entry {
-    Total bound;
-    std::size_t index;
-    bool at_origin;
-    bool operator>(const Entry& other) const {
-      return std::tie(bound, index) > std::tie(other.bound, other.index);
-    }
-  };
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  configurations_ = static_cast<std::int64_t>(configurations.size());
+  // A configuration is bounded twice before a table is filled: by its layers when it is listed, and
+  // when its turn comes by its first stage's data-parallel traffic as well.
+  std::vector<BoardEntry> entries;
   for (std::size_t i = 0; i < configurations.size(); ++i) {
-    queue.push({configurations[i].bound, i, false});
+    entries.push_back({configurations[i].bound, static_cast<std::int64_t>(i), 0});
   }
-  std::size_t done = 0;
-  Total lower_bound = queue.empty() ? 0 : queue.top().bound;
-  while (!queue.empty() && !stop()) {
-    const Entry entry = queue.top();
-    const Configuration& configuration = configurations[entry.index];
-    lower_bound = entry.bound;
-    // Bounds rise, so nothing behind one that is strictly worse can win.
-    if (settings_.prune && !best_.empty() && entry.bound > best_.front().total) {
-      rejected_["cannot beat the best plan"] += static_cast<std::int64_t>(queue.size());
-      queue = {};
+  Total lower_bound = entries.empty() ? 0 : entries.front().bound;
+  if (team_.rank() == 0) board_.post(std::move(entries));
+  for (;;) {
+    const Order order = next_order();
+    if (order.alive == 0) break;
+    lower_bound = order.lower_bound;
+    if (order.stop != 0) {
+      stopped_ = true;
       break;
     }
-    queue.pop();
-    report(done, configurations.size(), lower_bound);
-    if (!entry.at_origin) {
-      queue.push({std::max(entry.bound, bound_at_origin(configuration)), entry.index, true});
+    if (settings_.prune) shared_best_ = std::min(shared_best_, order.best);
+    report(lower_bound, order.waiting);
+    const Configuration& configuration = configurations[at(order.entry.index)];
+    if (order.entry.bounded == 0) {
+      const Total bound = std::max(order.entry.bound, bound_at_origin(configuration));
+      back_.push_back({bound, order.entry.index, 1});
       continue;
     }
-    ++done;
+    ++visited_;
     visit(configuration);
+    if (stopped_) break;
   }
+  finish(lower_bound);
+  return result_;
+}
+
+void Search::finish(Total lower_bound) {
   result_.complete = !stopped_;
+  std::int64_t wins = 0;
+  if (team_.rank() == 0) {
+    wins = board_.wins(best_.empty() ? kNoTotal : best_.front().total,
+                       best_.empty() ? PlanKey{} : best_.front().key)
+               ? 1
+               : 0;
+  }
+  team_.broadcast(std::as_writable_bytes(std::span(&wins, 1)));
+  result_.lower_bound = lower_bound;
   if (!best_.empty()) {
     result_.total = best_.front().total;
     result_.lower_bound = stopped_ ? std::min(result_.total, lower_bound) : result_.total;
-    result_.plan = canonical_plan(instance_, best_, classes_);
-  } else if (stopped_) {
-    result_.lower_bound = lower_bound;
+    if (wins != 0) result_.plan = canonical_plan(instance_, best_, classes_, team_);
   }
-  result_.stats.configurations = static_cast<std::int64_t>(configurations.size());
+  result_.stats.configurations = configurations_;
   for (const auto& [reason, count] : space_.rejected()) result_.stats.configurations += count;
+  const std::int64_t unvisited = configurations_ - visited_;
+  if (!stopped_ && unvisited > 0) rejected_["cannot beat the best plan"] += unvisited;
   result_.stats.rejected.assign(rejected_.begin(), rejected_.end());
   result_.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  return result_;
 }
 
 }  // namespace nestplan::solver

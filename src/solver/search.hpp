@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
+#include "nestplan/solver/board.hpp"
 #include "nestplan/solver/solver.hpp"
+#include "nestplan/solver/team.hpp"
 #include "solver/configuration.hpp"
 #include "solver/placement.hpp"
 #include "solver/table.hpp"
@@ -24,7 +26,7 @@ struct Candidate {
 };
 
 struct SearchResult {
-  std::optional<cost::PlacedPlan> plan;
+  std::optional<cost::PlacedPlan> plan;  ///< empty: none, or another group has the best
   Total total = kNoTotal;
   Total lower_bound = 0;
   bool complete = true;  ///< false: stopped before the optimum was proven
@@ -45,7 +47,8 @@ struct SearchResult {
 /// dropped; of the candidates that remain the canonical plan is taken.
 class Search {
  public:
-  Search(const Instance& instance, const SearchSettings& settings);
+  /// Every rank of `team` makes the same search; its first rank speaks for it at `board`.
+  Search(const Instance& instance, const SearchSettings& settings, Team& team, Board& board);
   SearchResult run();
 
  private:
@@ -74,15 +77,37 @@ class Search {
   void drop_hopeless(const Visit& visit, std::vector<std::int64_t>& depths) const;
   void drop_unreachable(const Visit& visit, std::vector<std::int64_t>& depths, Ticks cap) const;
   bool fill(Table& table);
-  bool stop();
-  void report(std::size_t done, std::size_t total, Total lower_bound);
+  std::string describe_need(const Table& table, double bytes) const;
+  /// What the team's first rank was told, for all its ranks.
+  struct Order {
+    BoardEntry entry;
+    Total best = kNoTotal;
+    Total lower_bound = 0;
+    std::int64_t waiting = 0;
+    std::int64_t more = 0;   ///< entries of the same ticket that follow
+    std::int64_t alive = 0;  ///< 0: nothing is left
+    std::int64_t stop = 0;
+  };
+  Order next_order();
+  Total incumbent() const;
+  bool clock_says_stop() const;
+  void report(Total lower_bound, std::int64_t waiting);
+  void finish(Total lower_bound);
 
   const Instance& instance_;
   const SearchSettings& settings_;
+  Team& team_;
+  Board& board_;
   const bool paper_;
   ConfigurationSpace space_;
   ClassCache classes_;
   std::vector<Candidate> best_;  ///< all of them equal in total and key
+  Total shared_best_ = kNoTotal;  ///< the best value of any group, as last heard
+  std::vector<BoardEntry> back_;  ///< for the board
+  Ticket ticket_;
+  std::size_t taken_ = 0;  ///< entries of the ticket that were taken
+  std::int64_t configurations_ = 0;
+  std::int64_t visited_ = 0;
   bool stopped_ = false;
   Clock::time_point start_;
   Clock::time_point reported_;
@@ -93,7 +118,10 @@ class Search {
 /// The canonical plan among those of `candidates`, which are equal in total and key: stage by stage
 /// the least (layers, strategy, position, recompute, ZeRO).
 cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
-                                ClassCache& classes);
+                                ClassCache& classes, Team& team);
+
+/// Canonical order of plans with the same micro-batch, dp, dp_inner and depth.
+bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b);
 
 /// Why nothing fits, and the least change that would: a sentence with numbers.
 std::string explain_infeasible(const Instance& instance);

@@ -104,7 +104,9 @@ model::Plan solve(const model::Problem& problem, const cost::Network& network,
                   const SearchSettings& settings) {
   check_options(problem.options);
   const Instance instance(problem, network, Lattice::enumerate(problem.graph), settings.collapse);
-  return finish(instance, Search(instance, settings).run());
+  SoloTeam team;
+  LocalBoard board;
+  return finish(instance, Search(instance, settings, team, board).run());
 }
 
 model::Plan complete(const model::Problem& problem, const cost::Network& network,
@@ -136,7 +138,10 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
   options.micro_batches = {problem.graph.strategies[at(strategies.front())].micro_batch};
   Instance instance(restricted, network, Lattice::of_chain(restricted.graph, layers));
   instance.fix_stages(strategies, std::move(rules));
-  const SearchResult result = Search(instance, {}).run();
+  SoloTeam team;
+  LocalBoard board;
+  const SearchSettings settings;
+  const SearchResult result = Search(instance, settings, team, board).run();
   if (!result.plan) {
     model::Plan plan = cost::evaluate(restricted, network, nearest(restricted, network, partial));
     if (plan.status != model::Status::kInfeasible) {

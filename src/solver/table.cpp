@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "nestplan/util/errors.hpp"
 #include "solver/kernels.hpp"
@@ -10,6 +11,14 @@ namespace nestplan::solver {
 namespace {
 
 constexpr Ticks kNotYetPriced = -1;
+
+/// Cells of the rows that travel together: large enough to hide the latency of a message, small
+/// beside a table that is worth partitioning.
+constexpr double kChunkCells = 1 << 19;
+
+/// Pushes between two looks at the clock, and between two chances for messages to move on.
+constexpr std::int64_t kPollPushes = 4096;
+constexpr std::int64_t kProgressMask = 63;
 
 }  // namespace
 
@@ -50,7 +59,7 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
 }
 
 Table::Table(const Instance& instance, const Placement& placement, const PortLayers& layers,
-             std::vector<std::int64_t> depths, Combine combine, TableLimits limits)
+             std::vector<std::int64_t> depths, Combine combine, TableLimits limits, Team& team)
     : instance_(instance),
       placement_(placement),
       layers_(layers),
@@ -59,6 +68,7 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
       combine_(combine),
       limits_(limits),
       levels_(instance.network().levels()),
+      team_(team),
       stages_(depths_.back() - 1) {
   const int choices = static_cast<int>(configuration_.strategies.size());
   for (int choice = 0; choice < choices; ++choice) {
@@ -76,6 +86,8 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
       gradient.push_back(instance.transfer(k, level, unit).data());
     }
   }
+  find_worth();
+  cut_blocks();
 }
 
 /// How many stages a downset could be cut into at most.
@@ -104,19 +116,77 @@ bool Table::useful(DownsetId d, std::int64_t s) const {
   });
 }
 
-void Table::allocate() {
-  const DownsetId downsets = instance_.lattice().size();
+std::size_t Table::index(DownsetId d, std::int64_t s) const {
+  return at(s * instance_.lattice().size() + d);
+}
+
+void Table::find_worth() {
   const std::vector<DownsetId> farthest =
       longest_suffixes(instance_, placement_, stages_, limits_.prune ? limits_.stage : kNever);
-  row_.assign(at((stages_ + 1) * downsets), kNoRow);
-  std::int64_t offset = 0;
+  worth_.assign(at((stages_ + 1) * instance_.lattice().size()), 0);
   for (std::int64_t s = 1; s <= stages_; ++s) {
-    const std::int64_t ports = layers_.layer(s).size();
-    if (ports == 0) continue;
+    if (layers_.layer(s).size() == 0) continue;
     for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
-      if (d > farthest[at(s)] || !useful(d, s)) continue;
-      row_[at(s * downsets + d)] = offset;
-      offset += ports;
+      worth_[index(d, s)] = d <= farthest[at(s)] && useful(d, s);
+    }
+  }
+}
+
+/// Cuts the depths into one block per stage block of the grid, of about as many cells each.
+void Table::cut_blocks() {
+  const int blocks = team_.grid().stages;
+  const int shares = team_.grid().downsets;
+  std::vector<double> of_depth(at((stages_ + 1) * shares), 0);  // by depth, share
+  double total = 0;
+  for (std::int64_t s = 1; s <= stages_; ++s) {
+    const auto ports = static_cast<double>(layers_.layer(s).size());
+    for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
+      if (!worth(d, s)) continue;
+      of_depth[at(s * shares + share_of(d))] += ports;
+      total += ports;
+    }
+  }
+  blocks_.assign(1, 1);
+  cells_.assign(at(blocks * shares), 0);
+  double sum = 0;
+  for (std::int64_t s = 1; s <= stages_; ++s) {
+    const auto block = static_cast<std::int64_t>(blocks_.size()) - 1;
+    for (int share = 0; share < shares; ++share) {
+      cells_[at(block * shares + share)] += of_depth[at(s * shares + share)];
+      sum += of_depth[at(s * shares + share)];
+    }
+    if (block + 1 < blocks && sum * blocks >= total * static_cast<double>(block + 1)) {
+      blocks_.push_back(s + 1);
+    }
+  }
+  while (static_cast<int>(blocks_.size()) <= blocks) blocks_.push_back(stages_ + 1);
+  first_depth_ = blocks_[at(team_.stage_block())];
+  last_depth_ = blocks_[at(team_.stage_block() + 1)] - 1;
+}
+
+/// The downsets of a wave go to the shares in turn, starting where the wave before left off.
+int Table::share_of(DownsetId d) const { return d % team_.grid().downsets; }
+
+double Table::bytes_per_rank() const {
+  const double most = *std::max_element(cells_.begin(), cells_.end());
+  const double buffers = team_.size() > 1 ? 4 * kChunkCells : 0;
+  return sizeof(Ticks) * (most + buffers);
+}
+
+double Table::bytes_alone() const {
+  return sizeof(Ticks) * std::accumulate(cells_.begin(), cells_.end(), 0.0);
+}
+
+void Table::allocate() {
+  row_.assign(worth_.size(), kNoRow);
+  std::int64_t offset = 0;
+  for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
+    if (share_of(d) != team_.downset_share()) continue;
+    own_.push_back(d);
+    for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
+      if (!worth(d, s)) continue;
+      row_[index(d, s)] = offset;
+      offset += layers_.layer(s).size();
     }
   }
   values_.assign(at(offset), kNever);
@@ -140,23 +210,33 @@ std::pair<std::int64_t, std::int64_t> Table::starts(DownsetId d) const {
           pod_size - devices(work[at(d)])};
 }
 
-/// Drops what is beyond the limits from the rows of `inner` and prepares what they offer to the
-/// stages before them. Returns whether anything is left.
-bool Table::finish_rows(DownsetId inner) {
-  live_.clear();
+/// Drops what is beyond the limits from this rank's rows of `inner`, which are finished.
+void Table::trim(DownsetId inner) {
+  if (!limits_.prune || combine_ != Combine::kSum) return;
   const std::vector<Ticks>& floor = placement_.floor_sums();
-  const Ticks before = floor[at(instance_.lattice().whole())] - floor[at(inner)];
-  const bool cut = limits_.prune && combine_ == Combine::kSum;
-  for (std::int64_t s = 1; s < stages_; ++s) {
-    const std::int64_t offset = row_[at(s * instance_.lattice().size() + inner)];
+  const Ticks most = limits_.sum - (floor[at(instance_.lattice().whole())] - floor[at(inner)]);
+  for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
+    const std::int64_t offset = row_[index(inner, s)];
     if (offset == kNoRow) continue;
     Ticks* values = values_.data() + offset;
-    bool alive = false;
-    for (std::int64_t q = 0; q < layers_.layer(s).size(); ++q) {
-      if (cut && values[q] + before > limits_.sum) values[q] = kNever;
-      alive = alive || values[q] < kNever;
-    }
-    if (!alive) continue;
+    std::replace_if(values, values + layers_.layer(s).size(),
+                    [most](Ticks value) { return value > most; }, kNever);
+  }
+}
+
+/// Prepares what the rows in `source_` offer to the stages before them. Returns whether that is
+/// anything.
+bool Table::prepare(DownsetId inner) {
+  live_.clear();
+  if (inner == 0) {
+    if (first_depth_ == 1 && last_depth_ >= 1) live_.push_back(0);
+    return !live_.empty();
+  }
+  for (std::int64_t s = std::max<std::int64_t>(1, first_depth_ - 1); s < last_depth_; ++s) {
+    const Ticks* values = source_[at(s)];
+    if (values == nullptr) continue;
+    const std::int64_t size = layers_.layer(s).size();
+    if (std::all_of(values, values + size, [](Ticks value) { return value == kNever; })) continue;
     live_.push_back(s);
     const PortLayer& layer = layers_.layer(s + 1);
     auto& onward = onward_[at(s + 1)];
@@ -235,33 +315,203 @@ bool Table::push(DownsetId inner, DownsetId outer) {
   return possible;
 }
 
+/// Pushes the prepared rows of `inner` to this rank's downsets in `[first, last)` above it.
+void Table::push_to(DownsetId inner, DownsetId first, DownsetId last) {
+  const Lattice& lattice = instance_.lattice();
+  const std::vector<Ticks>& floor = placement_.floor_sums();
+  first = std::max(first, lattice.next_wave(inner));
+  for (auto outer = std::lower_bound(own_.begin(), own_.end(), first);
+       outer != own_.end() && *outer < last; ++outer) {
+    if (limits_.prune && floor[at(*outer)] - floor[at(inner)] > limits_.stage) {
+      if (lattice.totally_ordered()) return;
+      continue;
+    }
+    if (!lattice.totally_ordered() && !lattice.subset(inner, *outer)) continue;
+    if (!push(inner, *outer) && lattice.totally_ordered()) return;
+    if ((++pushes_ & kProgressMask) == 0) team_.progress();
+  }
+}
+
 bool Table::fill(const std::function<bool()>& stop) {
   allocate();
   onward_.resize(at(stages_ + 1));
   for (std::int64_t s = 2; s <= stages_; ++s) {
     onward_[at(s)].resize(layers_.layer(s).flows.size());
   }
-  const Lattice& lattice = instance_.lattice();
-  const std::vector<Ticks>& floor = placement_.floor_sums();
-  std::int64_t pairs = 0;
-  for (DownsetId inner = 0; inner < lattice.whole(); ++inner) {
-    if (inner == 0) {
-      live_.assign(1, 0);
-      if (stages_ < 1) continue;
-    } else if (!finish_rows(inner)) {
-      continue;
-    }
-    for (DownsetId outer = lattice.next_wave(inner); outer < lattice.whole(); ++outer) {
-      if (limits_.prune && floor[at(outer)] - floor[at(inner)] > limits_.stage) {
-        if (lattice.totally_ordered()) break;
-        continue;
-      }
-      if (!lattice.totally_ordered() && !lattice.subset(inner, outer)) continue;
-      if (!push(inner, outer) && lattice.totally_ordered()) break;
-      if ((++pairs & 0xfff) == 0 && stop && stop()) return false;
+  source_.assign(at(stages_ + 1), nullptr);
+  return team_.size() == 1 ? fill_alone(stop) : fill_shared(stop);
+}
+
+bool Table::fill_alone(const std::function<bool()>& stop) {
+  const DownsetId whole = instance_.lattice().whole();
+  for (DownsetId inner = 0; inner < whole; ++inner) {
+    trim(inner);
+    for (std::int64_t s = 1; s <= stages_; ++s) source_[at(s)] = row(inner, s);
+    if (!prepare(inner)) continue;
+    push_to(inner, 1, whole);
+    if (stop && pushes_ - polled_ > kPollPushes) {
+      polled_ = pushes_;
+      if (stop()) return false;
     }
   }
   return true;
+}
+
+/// A chunk of finished rows on its way to this rank.
+struct Table::Flight {
+  Chunk chunk;
+  std::vector<double> mine;  ///< rows by downset, then depth; last a flag: stop
+  std::vector<double> all;   ///< what every share sent, by share
+  std::vector<int> counts;
+  std::vector<double> band;  ///< rows at the depth below this block, by downset; last a flag: stop
+  std::unique_ptr<Pending> gather, receive;
+  std::vector<const Ticks*> source;  ///< by downset of the chunk, then depth from first - 1
+
+  static void wait(Pending* pending) {
+    if (pending != nullptr) pending->wait();
+  }
+};
+
+std::vector<Table::Chunk> Table::chunks() const {
+  const Lattice& lattice = instance_.lattice();
+  std::vector<Chunk> result;
+  for (DownsetId d = 1; d < lattice.whole();) {
+    const DownsetId wave_end = std::min(lattice.next_wave(d), lattice.whole());
+    Chunk chunk{d, d};
+    double cells = 0;
+    while (chunk.end < wave_end && cells < kChunkCells) {
+      for (std::int64_t s = 1; s <= stages_; ++s) {
+        if (worth(chunk.end, s)) cells += static_cast<double>(layers_.layer(s).size());
+      }
+      ++chunk.end;
+    }
+    result.push_back(chunk);
+    d = chunk.end;
+  }
+  return result;
+}
+
+std::unique_ptr<Table::Flight> Table::launch(Chunk chunk, bool stop) {
+  auto flight = std::make_unique<Flight>();
+  flight->chunk = chunk;
+  flight->counts.assign(at(team_.grid().downsets), 1);  // the flag
+  std::int64_t band = 1;
+  for (DownsetId d = chunk.begin; d < chunk.end; ++d) {
+    const bool own = share_of(d) == team_.downset_share();
+    if (own) trim(d);
+    for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
+      if (!worth(d, s)) continue;
+      const std::int64_t size = layers_.layer(s).size();
+      flight->counts[at(share_of(d))] += static_cast<int>(size);
+      if (own) flight->mine.insert(flight->mine.end(), row(d, s), row(d, s) + size);
+    }
+    const std::int64_t below = first_depth_ - 1;
+    if (below >= 1 && worth(d, below)) band += layers_.layer(below).size();
+  }
+  flight->mine.push_back(stop ? 1 : 0);
+  std::int64_t total = 0;
+  for (const int count : flight->counts) total += count;
+  flight->all.resize(at(total));
+  flight->gather = team_.gather_rows(flight->mine, flight->counts, flight->all.data());
+  if (team_.stage_block() > 0) {
+    flight->band.resize(at(band));
+    flight->receive = team_.receive_band(flight->band);
+  }
+  return flight;
+}
+
+/// Waits for a flight and finds the rows in it. Returns whether somebody wants to stop.
+bool Table::land(Flight& flight) {
+  Flight::wait(flight.gather.get());
+  Flight::wait(flight.receive.get());
+  const std::int64_t depths = last_depth_ - first_depth_ + 2;
+  const auto [begin, end] = flight.chunk;
+  flight.source.assign(at((end - begin) * depths), nullptr);
+  bool stop = false;
+  const Ticks* next = flight.all.data();
+  for (int share = 0; share < team_.grid().downsets; ++share) {
+    for (DownsetId d = begin; d < end; ++d) {
+      if (share_of(d) != share) continue;
+      for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
+        if (!worth(d, s)) continue;
+        flight.source[at((d - begin) * depths + s - first_depth_ + 1)] = next;
+        next += layers_.layer(s).size();
+      }
+    }
+    stop = stop || *next++ != 0;
+  }
+  if (!flight.band.empty()) {
+    next = flight.band.data();
+    for (DownsetId d = begin; d < end; ++d) {
+      const std::int64_t below = first_depth_ - 1;
+      if (below < 1 || !worth(d, below)) continue;
+      flight.source[at((d - begin) * depths)] = next;
+      next += layers_.layer(below).size();
+    }
+    stop = stop || *next != 0;
+  }
+  if (team_.stage_block() + 1 < team_.grid().stages) {
+    auto& [band, sent] = bands_.emplace_back();
+    for (DownsetId d = begin; d < end; ++d) {
+      if (last_depth_ < 1 || last_depth_ < first_depth_) {
+        // an empty block hands on what it received
+        const Ticks* passed = flight.source[at((d - begin) * depths)];
+        if (passed != nullptr) {
+          band.insert(band.end(), passed, passed + layers_.layer(first_depth_ - 1).size());
+        }
+        continue;
+      }
+      const Ticks* row = flight.source[at((d - begin) * depths + depths - 1)];
+      if (row != nullptr) band.insert(band.end(), row, row + layers_.layer(last_depth_).size());
+    }
+    band.push_back(stop ? 1 : 0);
+    sent = team_.send_band(band);
+    while (!bands_.empty() && bands_.front().second->test()) bands_.pop_front();
+  }
+  return stop;
+}
+
+void Table::push_chunk(const Flight& flight, DownsetId first, DownsetId last) {
+  const std::int64_t depths = last_depth_ - first_depth_ + 2;
+  for (DownsetId inner = flight.chunk.begin; inner < flight.chunk.end; ++inner) {
+    for (std::int64_t s = std::max<std::int64_t>(1, first_depth_ - 1); s <= last_depth_; ++s) {
+      source_[at(s)] =
+          flight.source[at((inner - flight.chunk.begin) * depths + s - first_depth_ + 1)];
+    }
+    if (prepare(inner)) push_to(inner, first, last);
+  }
+}
+
+bool Table::fill_shared(const std::function<bool()>& stop) {
+  const DownsetId whole = instance_.lattice().whole();
+  if (stages_ < 1) return true;
+  if (prepare(0)) push_to(0, 1, whole);
+  const std::vector<Chunk> order = chunks();
+  // Only the first block asks: what it says runs through all others behind it.
+  const auto asked = [&] { return team_.stage_block() == 0 && stop && stop(); };
+  bool stopped = false;
+  std::unique_ptr<Flight> flight = order.empty() ? nullptr : launch(order.front(), asked());
+  for (std::size_t i = 0; i < order.size() && !stopped; ++i) {
+    stopped = land(*flight);
+    if (stopped) break;
+    std::unique_ptr<Flight> next;
+    if (i + 1 == order.size()) {
+      push_chunk(*flight, 1, whole);
+    } else if (order[i + 1].begin < instance_.lattice().next_wave(order[i].begin)) {
+      next = launch(order[i + 1], asked());
+      push_chunk(*flight, 1, whole);
+    } else {
+      // What the next wave needs goes first, so that its rows travel while the rest is pushed.
+      const DownsetId wave_end = instance_.lattice().next_wave(order[i + 1].begin);
+      push_chunk(*flight, 1, wave_end);
+      next = launch(order[i + 1], asked());
+      push_chunk(*flight, wave_end, whole);
+    }
+    flight = std::move(next);
+  }
+  for (auto& [band, sent] : bands_) sent->wait();
+  bands_.clear();
+  return !stopped;
 }
 
 Ticks Table::rest(const Transition& transition, std::int64_t s) const {
@@ -334,36 +584,56 @@ Total Table::objective(std::int64_t depth, const Transition& first) const {
 
 Total Table::best(std::int64_t depth) {
   Total least = kNoTotal;
-  first_stages(depth,
-               [&](const Transition& first) { least = std::min(least, objective(depth, first)); });
+  first_stages(depth, [&](const Transition& first) {
+    least = std::min(least, objective(depth, first));
+  });
+  if (team_.size() == 1) return least;
+  for (const auto& others : team_.all_gather_items(std::vector<Total>{least})) {
+    least = std::min(least, others.front());
+  }
   return least;
 }
 
+/// Of what every rank has to offer, the first with the least value, for all of them.
+std::optional<Table::Offer> Table::agree(const std::optional<Offer>& mine) {
+  if (team_.size() == 1) return mine;
+  std::vector<Offer> offers;
+  if (mine) offers.push_back(*mine);
+  std::optional<Offer> best;
+  for (const auto& of_rank : team_.all_gather_items(offers)) {
+    for (const Offer& offer : of_rank) {
+      if (!best || offer.value < best->value) best = offer;
+    }
+  }
+  return best;
+}
+
 Walk Table::walk(std::int64_t depth) {
-  const Total least = best(depth);
   Walk result;
-  Transition chosen;
-  bool found = false;
+  std::optional<Offer> chosen;
   first_stages(depth, [&](const Transition& first) {
-    if (found || objective(depth, first) != least) return;
-    chosen = first;
-    found = true;
+    const Total value = objective(depth, first);
+    if (!chosen || value < chosen->value) chosen = Offer{value, rest(first, depth), first};
   });
-  for (std::int64_t s = depth; found; --s) {
-    result.stages.push_back(chosen);
-    result.sum += chosen.time() + (s == depth ? chosen.option.sync : 0);
-    result.bottleneck = std::max(result.bottleneck, chosen.time());
+  chosen = agree(chosen);
+  for (std::int64_t s = depth; chosen; --s) {
+    const Transition& stage = chosen->transition;
+    result.stages.push_back(stage);
+    result.sum += stage.time() + (s == depth ? stage.option.sync : 0);
+    result.bottleneck = std::max(result.bottleneck, stage.time());
     if (s == 1) return result;
-    const Ticks goal = rest(chosen, s);
-    const Transition behind = chosen;
-    found = false;
-    stages(behind.inner, s - 1, behind.next, false, [&](const Transition& stage) {
-      const Ticks value = combine_ == Combine::kSum ? stage.time() + rest(stage, s - 1)
-                                                    : std::max(stage.time(), rest(stage, s - 1));
-      if (found || value != goal) return;
-      chosen = stage;
-      found = true;
-    });
+    const Offer behind = *chosen;
+    chosen.reset();
+    stages(behind.transition.inner, s - 1, behind.transition.next, false,
+           [&](const Transition& candidate) {
+             const Ticks after = rest(candidate, s - 1);
+             const Ticks value = combine_ == Combine::kSum ? candidate.time() + after
+                                                           : std::max(candidate.time(), after);
+             if (!chosen && value == behind.rest) {
+               chosen = Offer{to_total(value), after, candidate};
+             }
+           });
+    chosen = agree(chosen);
   }
   throw InternalError("a table has a value that no pipeline gives");
 }

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "nestplan/solver/team.hpp"
 #include "solver/placement.hpp"
 #include "solver/stage_pricer.hpp"
 
@@ -64,12 +68,26 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
 ///
 /// Time O(pairs D' ⊂ D within the limits · strategies · depths · (1 + ports)); memory 8 bytes a
 /// cell, only for `(D, s)` within the limits. The result does not depend on the order of pushes.
+///
+/// **Across a team** the table is partitioned and no rank holds more than its part. The downsets of
+/// each wave go to the shares in turn, the depths are cut into blocks of about as many cells. A
+/// wave's finished rows travel in chunks through their stage block: who receives a chunk pushes it
+/// to its own downsets above and forgets it. The deepest row of a block is the band that goes on to
+/// the next block, which so runs behind it as a wavefront through (wave, block). The next chunk
+/// travels while the last is pushed; at the end of a wave, what the next wave needs is pushed
+/// first. All calls are collective then, and return the same on every rank.
 class Table {
  public:
   Table(const Instance& instance, const Placement& placement, const PortLayers& layers,
-        std::vector<std::int64_t> depths, Combine combine, TableLimits limits);
+        std::vector<std::int64_t> depths, Combine combine, TableLimits limits, Team& team);
 
-  /// Fills the table. Returns false if `stop` (polled now and then, may be empty) said so.
+  /// Bytes that the fullest rank of the team needs for it.
+  double bytes_per_rank() const;
+  /// Bytes that one rank alone would need.
+  double bytes_alone() const;
+
+  /// Fills the table. Returns false if `stop` (polled now and then, may be empty) said so on any
+  /// rank.
   bool fill(const std::function<bool()>& stop);
 
   /// Least value of a pipeline with `depth` stages whose first stage takes `option`:
@@ -80,7 +98,8 @@ class Table {
   /// A pipeline with the value `best(depth)`.
   Walk walk(std::int64_t depth);
 
-  /// Calls `visit` for every first stage of a pipeline with `depth` stages, all options.
+  /// Calls `visit` for every first stage of a pipeline with `depth` stages, all options, whose rest
+  /// this rank holds. Not collective, nor is `stages`.
   void first_stages(std::int64_t depth, const std::function<void(const Transition&)>& visit);
 
   /// Calls `visit` for every stage `outer \ inner` that can be `s`-th from the end at port `q`,
@@ -97,16 +116,44 @@ class Table {
  private:
   static constexpr std::int64_t kNoRow = -1;
 
+  /// Downsets of one wave whose rows travel together.
+  struct Chunk {
+    DownsetId begin = 0;
+    DownsetId end = 0;
+  };
+  struct Flight;
+
   bool useful(DownsetId d, std::int64_t s) const;
+  bool worth(DownsetId d, std::int64_t s) const { return worth_[index(d, s)] != 0; }
+  std::size_t index(DownsetId d, std::int64_t s) const;
+  void find_worth();
+  void cut_blocks();
+  int share_of(DownsetId d) const;
   void allocate();
   std::int64_t rank(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
   /// First and last position at which a stage that starts downset `d` leaves enough devices before
   /// and behind it for what has to be done there within the limits.
   std::pair<std::int64_t, std::int64_t> starts(DownsetId d) const;
-  bool finish_rows(DownsetId inner);
+  void trim(DownsetId inner);
+  bool prepare(DownsetId inner);
   bool push(DownsetId inner, DownsetId outer);
+  void push_to(DownsetId inner, DownsetId first, DownsetId last);
+  bool fill_alone(const std::function<bool()>& stop);
+  bool fill_shared(const std::function<bool()>& stop);
+  std::vector<Chunk> chunks() const;
+  std::unique_ptr<Flight> launch(Chunk chunk, bool stop);
+  bool land(Flight& flight);
+  void push_chunk(const Flight& flight, DownsetId first, DownsetId last);
   const Ticks* row(DownsetId d, std::int64_t s) const;
+
+  /// A stage that some rank could put next, with its value and what is behind it.
+  struct Offer {
+    Total value = kNoTotal;
+    Ticks rest = 0;
+    Transition transition;
+  };
+  std::optional<Offer> agree(const std::optional<Offer>& mine);
   Total objective(std::int64_t depth, const Transition& first) const;
   void expand(DownsetId outer, std::int64_t s, std::int32_t position, std::int32_t link,
               bool all_options, const std::function<void(const Transition&)>& visit);
@@ -119,15 +166,26 @@ class Table {
   Combine combine_;
   TableLimits limits_;
   int levels_;
-  std::int64_t stages_;            ///< deepest table row: max depth - 1
-  std::vector<std::int64_t> row_;  ///< by s·downsets + D: offset of the row in values_
+  Team& team_;
+  std::int64_t stages_;               ///< deepest table row: max depth - 1
+  std::vector<std::uint8_t> worth_;   ///< by s·downsets + D: whether anybody has the row
+  std::vector<std::int64_t> blocks_;  ///< first depth of every stage block, and one past the last
+  std::vector<double> cells_;         ///< by stage block, share
+  std::int64_t first_depth_ = 1;      ///< of this rank's block
+  std::int64_t last_depth_ = 0;
+  std::vector<DownsetId> own_;        ///< downsets of this rank, ascending
+  std::vector<std::int64_t> row_;     ///< by s·downsets + D: offset of the row in values_
   std::vector<Ticks> values_;
+  std::vector<const Ticks*> source_;  ///< by s: finished rows of the downset being pushed
   std::vector<StagePricer> pricer_;                          ///< by choice
   std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per downset
   std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
   std::vector<std::vector<std::vector<Ticks>>> onward_;      ///< by s, flow: rows over ports
   std::vector<std::int64_t> live_;  ///< depths s' at which `inner` has values
   std::vector<Ticks> class_time_;   ///< by class: of the stage being pushed
+  std::deque<std::pair<std::vector<double>, std::unique_ptr<Pending>>> bands_;  ///< being sent
+  std::int64_t pushes_ = 0;
+  std::int64_t polled_ = 0;  ///< pushes when the clock was last looked at
   std::int64_t relaxations_ = 0;
 };
 

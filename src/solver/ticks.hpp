@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "nestplan/model/graph.hpp"
+#include "nestplan/solver/board.hpp"
 
 namespace nestplan::solver {
 
@@ -18,11 +19,6 @@ namespace nestplan::solver {
 using Ticks = double;
 
 inline constexpr Ticks kNever = std::numeric_limits<double>::infinity();
-
-/// An objective value: up to 2^53 ticks times the number of micro-batches.
-__extension__ using Total = __int128;
-
-inline constexpr Total kNoTotal = static_cast<Total>(1) << 120;
 
 inline Total to_total(Ticks ticks) { return static_cast<Total>(ticks); }
 

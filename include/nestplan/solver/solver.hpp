@@ -23,6 +23,7 @@ struct SearchSettings {
   double time_limit_s = std::numeric_limits<double>::infinity();
   std::function<void(const Progress&)> progress;  ///< called now and then, if set
   std::function<bool()> stop_requested;           ///< polled now and then, if set
+  double memory_limit_bytes = std::numeric_limits<double>::infinity();  ///< of one rank, for tables
   bool prune = true;     ///< false: fill every table in full (tests and measurements)
   bool collapse = true;  ///< false: keep every dimension even where it is forced (tests)
 };
