@@ -8,7 +8,9 @@
 
 namespace nestplan::cli {
 
-ExitCode run_plan(const Flags& flags);
+class Ranks;
+
+ExitCode run_plan(const Flags& flags, const Ranks& ranks);
 ExitCode run_evaluate(const Flags& flags, const std::string& plan_file);
 ExitCode run_inspect(const Flags& flags, const std::vector<std::string>& files);
 

@@ -16,6 +16,7 @@ namespace nestplan::cli {
 namespace {
 
 volatile std::sig_atomic_t g_stop = 0;
+bool g_mute = false;
 
 void on_stop(int) { g_stop = 1; }
 
@@ -33,15 +34,22 @@ int write_all(int descriptor, std::string_view text) {
 }  // namespace
 
 void print_result(std::string_view text) {
+  if (g_mute) return;
   const int error = write_all(STDOUT_FILENO, text);
   if (error != 0 && error != EPIPE) {
     throw IoError(fmt::format("standard output: {}", std::strerror(error)));
   }
 }
 
-void print_error_text(std::string_view text) { write_all(STDERR_FILENO, text); }
+void print_error_text(std::string_view text) {
+  if (!g_mute) write_all(STDERR_FILENO, text);
+}
 
 void print_message(std::string_view line) { print_error_text(std::string(line) + '\n'); }
+
+void mute() { g_mute = true; }
+
+void unmute() { g_mute = false; }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 

@@ -14,6 +14,10 @@ void print_error_text(std::string_view text);
 /// The same for one line.
 void print_message(std::string_view line);
 
+/// From here on nothing is printed: another rank speaks. `unmute` takes it back.
+void mute();
+void unmute();
+
 /// True if stderr is a terminal.
 bool stderr_is_terminal();
 

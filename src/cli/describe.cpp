@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "cli/inputs.hpp"
@@ -13,7 +15,8 @@
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
-#include "nestplan/model/architecture.hpp"
+#include "nestplan/lattice/lattice.hpp"
+#include "nestplan/model/model.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -184,21 +187,55 @@ std::string stages_text(const nlohmann::json& stages) {
   return table.text(1);
 }
 
-}  // namespace
+/// More than this many are not counted.
+constexpr std::int64_t kMostDownsets = 500'000;
 
-Description describe_model(const std::string& path, const Flags& flags) {
-  const model::Architecture a = io::read_architecture(path);
-  const std::int64_t sequence = sequence_of(flags, a);
+/// Sets of layers that a pipeline can be cut at; empty if there are more than kMostDownsets.
+std::optional<std::int64_t> count_downsets(const model::Graph& graph) {
+  try {
+    return lattice::Lattice::enumerate(graph, kMostDownsets).size();
+  } catch (const MemoryLimit&) {
+    return std::nullopt;
+  }
+}
+
+std::string downsets_text(const std::optional<std::int64_t>& downsets) {
+  return downsets ? util::format_count(*downsets)
+                  : fmt::format("more than {}", util::format_count(kMostDownsets));
+}
+
+Json downsets_json(const std::optional<std::int64_t>& downsets) {
+  return downsets ? Json(*downsets) : Json(nullptr);
+}
+
+std::string stack_text(const model::Architecture& a) {
+  const std::string kv =
+      a.kv_heads == a.heads ? "" : fmt::format(" ({} for keys and values)", a.kv_heads);
+  return fmt::format("{} layers of {}, {} heads of {}{}, MLP {}{}", util::format_count(a.layers),
+                     util::format_count(a.hidden), a.heads, a.head_dim, kv,
+                     util::format_count(a.ffn), a.gated_mlp ? ", gated" : "");
+}
+
+Json stack_json(const model::Architecture& a) {
+  return Json{{"layers", a.layers},      {"hidden", a.hidden},     {"heads", a.heads},
+              {"kv_heads", a.kv_heads},  {"head_dim", a.head_dim}, {"ffn", a.ffn},
+              {"gated_mlp", a.gated_mlp}};
+}
+
+/// What is particular to a kind of model: lines, and members of the JSON object, whose `parameters`
+/// are an object.
+struct Details {
+  std::string text;
+  Json json;
+};
+
+Details details_of(const model::Architecture& a) {
   const std::int64_t embedding = model::embedding_parameters(a).total(a.vocab);
   const std::int64_t block = model::block_parameters(a).total(a.vocab);
   const std::int64_t head = model::head_parameters(a).total(a.vocab);
   const std::int64_t total = model::total_parameters(a);
-  const double per_token =
-      cost::model_flops_per_sample(a, sequence) / static_cast<double>(sequence);
-
-  Description d;
+  Details d;
   d.text =
-      title("model", a.name, path) +
       line("family", fmt::format("{}, {}", a.family, a.causal ? "decoder" : "encoder")) +
       line("layers", util::format_count(a.layers)) + line("hidden", util::format_count(a.hidden)) +
       line("attention",
@@ -210,15 +247,8 @@ Description describe_model(const std::string& path, const Flags& flags) {
       line("parameters", parameters_text(total)) + line("  embedding", parameters_text(embedding)) +
       line("  layer",
            fmt::format("{} × {}", util::format_count(a.layers), parameters_text(block))) +
-      line("  head", parameters_text(head)) +
-      line("training",
-           fmt::format("{} per token, forward and backward, at {} tokens per sequence",
-                       util::format_si(per_token, "FLOP"), util::format_count(sequence)));
-  d.json = Json{{"kind", "model"},
-                {"file", path},
-                {"name", a.name},
-                {"family", a.family},
-                {"causal", a.causal},
+      line("  head", parameters_text(head));
+  d.json = Json{{"causal", a.causal},
                 {"layers", a.layers},
                 {"hidden", a.hidden},
                 {"heads", a.heads},
@@ -230,9 +260,122 @@ Description describe_model(const std::string& path, const Flags& flags) {
                 {"tied_embeddings", a.tied_embeddings},
                 {"max_positions", a.max_positions},
                 {"parameters",
-                 {{"total", total}, {"embedding", embedding}, {"layer", block}, {"head", head}}},
-                {"sequence", sequence},
-                {"flops_per_token", per_token}};
+                 {{"total", total}, {"embedding", embedding}, {"layer", block}, {"head", head}}}};
+  return d;
+}
+
+Details details_of(const model::EncoderDecoder& m) {
+  const std::int64_t total = model::total_parameters(m);
+  Details d;
+  d.text = line("family", fmt::format("{}, encoder and decoder", m.family)) +
+           line("encoder", stack_text(m.encoder)) + line("decoder", stack_text(m.decoder)) +
+           line("vocabulary", fmt::format("{}{}", util::format_count(m.decoder.vocab),
+                                          m.decoder.tied_embeddings ? ", tied output layer" : "")) +
+           line("parameters", parameters_text(total));
+  d.json = Json{{"encoder", stack_json(m.encoder)},
+                {"decoder", stack_json(m.decoder)},
+                {"vocab", m.decoder.vocab},
+                {"tied_embeddings", m.decoder.tied_embeddings},
+                {"parameters", {{"total", total}}}};
+  return d;
+}
+
+Details details_of(const model::Multimodal& m) {
+  const std::int64_t total = model::total_parameters(m);
+  const std::int64_t text = model::total_parameters(m.text);
+  Details d;
+  Json parameters{{"total", total}};
+  std::string counts = line("parameters", parameters_text(total));
+  d.text = line("family", fmt::format("{}, towers and a language model", m.family));
+  for (const model::Tower& tower : m.towers) {
+    const std::int64_t own = model::total_parameters(tower);
+    d.text += line(tower.id, stack_text(tower.blocks));
+    d.json[tower.id] = stack_json(tower.blocks);
+    counts += line("  " + tower.id, parameters_text(own));
+    parameters[tower.id] = own;
+  }
+  parameters["text"] = text;
+  d.text += line("text", stack_text(m.text)) +
+            line("vocabulary", util::format_count(m.text.vocab)) + counts +
+            line("  text", parameters_text(text));
+  d.json["text"] = stack_json(m.text);
+  d.json["vocab"] = m.text.vocab;
+  d.json["parameters"] = parameters;
+  return d;
+}
+
+Details details_of(const model::UNet& m) {
+  const std::int64_t total = model::total_parameters(m);
+  std::string levels;
+  Json json_levels = Json::array();
+  for (const model::UNetLevel& level : m.levels) {
+    levels += fmt::format("{}{}", levels.empty() ? "" : ", ", util::format_count(level.channels));
+    if (level.depth > 0) levels += fmt::format(" with {} transformer blocks", level.depth);
+    json_levels.push_back(
+        {{"channels", level.channels}, {"depth", level.depth}, {"heads", level.heads}});
+  }
+  Details d;
+  d.text = line("family", fmt::format("{}, a U-Net", m.family)) + line("channels", levels) +
+           line("image",
+                fmt::format("{} × {} latents of {}", m.sample_size, m.sample_size, m.in_channels)) +
+           line("parameters", parameters_text(total));
+  d.json = Json{
+      {"levels", json_levels}, {"sample_size", m.sample_size}, {"parameters", {{"total", total}}}};
+  return d;
+}
+
+std::string tokens_text(const model::Model& model, const cost::ProfileOptions& options) {
+  std::string text = has_sequence(model) ? fmt::format("{} tokens per sequence",
+                                                       util::format_count(options.sequence))
+                                         : "one image";
+  for (const model::TokenCount& count : token_counts(model)) {
+    const auto given = options.tokens.find(count.part);
+    const std::int64_t tokens = given != options.tokens.end() ? given->second
+                                : count.tokens > 0            ? count.tokens
+                                                              : options.sequence;
+    text += fmt::format(", {} {}", count.part, util::format_count(tokens));
+  }
+  return text;
+}
+
+}  // namespace
+
+Description describe_model(const std::string& path, const Flags& flags) {
+  const model::Model m = io::read_model(path);
+  const cost::ProfileOptions options = shape_options(flags, m);
+  const double flops = cost::model_flops_per_sample(m, options);
+  const model::Graph outline = cost::build_outline(m, options);
+  const std::optional<std::int64_t> downsets = count_downsets(outline);
+  const Details details = std::visit([](const auto& each) { return details_of(each); }, m);
+  const char* granularity = to_string(options.granularity);
+
+  Description d;
+  d.text = title("model", name_of(m), path) + details.text;
+  d.json = Json{{"kind", "model"}, {"file", path}, {"name", name_of(m)}, {"family", family_of(m)}};
+  d.json.update(details.json);
+  if (std::holds_alternative<model::Architecture>(m)) {
+    const double per_token = flops / static_cast<double>(options.sequence);
+    d.text +=
+        line("training",
+             fmt::format("{} per token, forward and backward, at {} tokens per sequence",
+                         util::format_si(per_token, "FLOP"), util::format_count(options.sequence)));
+    d.json["sequence"] = options.sequence;
+    d.json["flops_per_token"] = per_token;
+  } else {
+    d.text +=
+        line("training", fmt::format("{} per sample, forward and backward ({})",
+                                     util::format_si(flops, "FLOP"), tokens_text(m, options)));
+    if (has_sequence(m)) d.json["sequence"] = options.sequence;
+  }
+  d.json["flops_per_sample"] = flops;
+  d.text += line("graph", fmt::format("{} layers, {} edges, {} downsets (granularity {})",
+                                      util::format_count(std::ssize(outline.layers)),
+                                      util::format_count(std::ssize(outline.edges)),
+                                      downsets_text(downsets), granularity));
+  d.json["graph"] = {{"granularity", granularity},
+                     {"layers", outline.layers.size()},
+                     {"edges", outline.edges.size()},
+                     {"downsets", downsets_json(downsets)}};
   return d;
 }
 
@@ -293,6 +436,7 @@ Description describe_cluster(const std::string& path) {
 Description describe_graph(const std::string& path) {
   const model::Graph graph = io::read_graph(path);
   const bool chain = is_chain(graph);
+  const std::optional<std::int64_t> downsets = count_downsets(graph);
 
   Table table({{"strategy"},
                {"tp", Table::Align::kRight},
@@ -332,6 +476,7 @@ Description describe_graph(const std::string& path) {
                                       shortened(names_text(layer_ids(graph)), 90))) +
            line("edges", fmt::format("{}", graph.edges.size())) +
            line("shape", chain ? "a chain: stages can be cut in one order only" : "branching") +
+           line("downsets", downsets_text(downsets)) +
            "\n  sums over the layers, per device and micro-batch\n" + table.text(0);
   d.json = Json{{"kind", "graph"},
                 {"file", path},
@@ -339,6 +484,7 @@ Description describe_graph(const std::string& path) {
                 {"layers", graph.layers.size()},
                 {"edges", graph.edges.size()},
                 {"chain", chain},
+                {"downsets", downsets_json(downsets)},
                 {"strategies", strategies}};
   return d;
 }

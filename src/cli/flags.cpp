@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "nestplan/cost/profile.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
@@ -28,7 +29,7 @@ constexpr std::string_view kSpace = "What the search may choose";
 constexpr std::string_view kModel = "What is assumed";
 constexpr std::string_view kRun = "Run and output";
 
-constexpr std::array<Option, 27> kOptions{{
+constexpr std::array<Option, 31> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "", kAll,
      Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -40,6 +41,13 @@ constexpr std::array<Option, 27> kOptions{{
     {"seq", "", "N", kInputs,
      "tokens per sequence (--model: 4096 or the model's longest; --graph: to count tokens)", "",
      kAll, Integer{&Flags::seq, 1}},
+    {"tokens", "", "PART=N,…", kInputs,
+     "tokens per sample of a model's other parts: decoder, vision, audio, text", "", kAll,
+     Text{&Flags::tokens}},
+    {"granularity", "", "NAME", kInputs,
+     "what is one layer of a --model: layer (of the model), block (attention and MLP apart), "
+     "operator",
+     "layer", kAll, Choice{&Flags::granularity, cost::granularity_names}},
 
     {"micro-batch", "", "N,…", kSpace,
      "sequences per micro-batch (--model: 1,2,4; --graph: all it has)", "", kSolving,
@@ -79,6 +87,12 @@ constexpr std::array<Option, 27> kOptions{{
 
     {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
      kPlan, Duration{&Flags::time_limit}},
+    {"grid", "", "GxDxS", kRun,
+     "ranks: G groups that take configurations, each of D shares of the downsets x S blocks of the "
+     "depths (chosen)",
+     "", kPlan, Text{&Flags::grid}},
+    {"single-process", "", "", kRun, "one process is meant, whatever the batch system says", "",
+     kPlan, Switch{&Flags::single_process}},
     {"output", "o", "FILE", kRun, "write the plan there as nestplan.plan/1 (- is stdout)", "",
      kSolving, Text{&Flags::output}},
     {"config", "", "FILE", kRun, "options from the file's [plan] section; flags win", "", kPlan,

@@ -21,6 +21,8 @@ struct Flags {
   std::string cluster;
   std::optional<std::int64_t> global_batch;
   std::optional<std::int64_t> seq;
+  std::string tokens;
+  std::optional<std::string> granularity;
   std::string precision;
   std::vector<double> state_bytes;
   // what the search may choose
@@ -33,6 +35,8 @@ struct Flags {
   bool allow_uneven_batch = false;
   // how it runs and what comes out
   std::optional<double> time_limit;
+  std::string grid;
+  bool single_process = false;
   std::string output;
   std::string config;
   bool dump_config = false;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "nestplan/cost/operators.hpp"
@@ -11,12 +14,14 @@
 #include "nestplan/io/huggingface.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
 
 constexpr std::int64_t kDefaultSequence = 4096;
 constexpr std::int64_t kLargestDefaultTp = 8;
+constexpr cost::Granularity kDefaultGranularity = cost::Granularity::kLayer;
 
 /// Powers of two up to the devices of the nearest network level.
 std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) {
@@ -27,15 +32,13 @@ std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) 
 }
 
 cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& needed,
-                                     const model::Architecture& architecture,
-                                     const model::Cluster& cluster) {
+                                     const model::Model& model, const model::Cluster& cluster) {
   const auto first_of = [](auto&&... lists) {
     std::vector<std::int64_t> chosen;
     ((chosen.empty() ? void(chosen = lists) : void()), ...);
     return chosen;
   };
-  cost::ProfileOptions options;
-  options.sequence = sequence_of(flags, architecture);
+  cost::ProfileOptions options = shape_options(flags, model);
   options.tp = first_of(needed.tp, flags.tp, default_tensor_degrees(cluster));
   options.micro_batches =
       first_of(needed.micro_batches, flags.micro_batch, std::vector<std::int64_t>{1, 2, 4});
@@ -43,13 +46,35 @@ cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& ne
   return options;
 }
 
+/// "vision=4096,audio=1500".
+std::map<std::string, std::int64_t> parse_tokens(std::string_view text) {
+  constexpr std::int64_t kMostTokens = 1'000'000'000;
+  std::map<std::string, std::int64_t> tokens;
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    const std::string_view number = entry.substr(std::min(equals + 1, entry.size()));
+    std::int64_t count = 0;
+    const auto [stop, error] = std::from_chars(number.begin(), number.end(), count);
+    if (error != std::errc{} || stop != number.end() || count < 1 || count > kMostTokens) {
+      throw InvalidConfig(fmt::format("--tokens: {} is not PART=N with a positive whole number",
+                                      util::quoted(entry)));
+    }
+    if (!tokens.emplace(entry.substr(0, equals), count).second) {
+      throw InvalidConfig(
+          fmt::format("--tokens: {} is given twice", util::quoted(entry.substr(0, equals))));
+    }
+  }
+  return tokens;
+}
+
 model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
                            const model::Cluster& cluster, std::vector<std::string>& remarks) {
-  const model::Architecture architecture = io::read_architecture(flags.model);
+  const model::Model model = io::read_model(flags.model);
   std::vector<cost::DroppedDegree> dropped;
-  model::Graph graph =
-      cost::build_graph(architecture, cluster.device,
-                        profile_options(flags, needed, architecture, cluster), &dropped);
+  model::Graph graph = cost::build_graph(model, cluster.device,
+                                         profile_options(flags, needed, model, cluster), &dropped);
   for (const cost::DroppedDegree& degree : dropped) {
     remarks.push_back(fmt::format("tp {} is left out: {}", degree.tp, degree.reason));
   }
@@ -57,6 +82,11 @@ model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
 }
 
 model::Graph read_costs(const Flags& flags) {
+  const bool divided = flags.granularity && *flags.granularity != to_string(kDefaultGranularity);
+  if (divided || !flags.tokens.empty()) {
+    throw InvalidConfig(fmt::format("--{}: is for a --model; the layers of a --graph are given",
+                                    divided ? "granularity" : "tokens"));
+  }
   model::Graph graph = io::read_graph(flags.graph);
   if (flags.seq) {
     const auto tokens = static_cast<double>(*flags.seq);
@@ -153,10 +183,27 @@ Setup load_setup(const Flags& flags, const NeededDegrees& needed) {
   return setup;
 }
 
-std::int64_t sequence_of(const Flags& flags, const model::Architecture& architecture) {
+std::int64_t sequence_of(const Flags& flags, const model::Model& model) {
+  if (!has_sequence(model)) {
+    if (flags.seq) {
+      throw InvalidConfig(
+          fmt::format("--seq: {} takes images, not sequences (--tokens text=N is "
+                      "for their captions)",
+                      name_of(model)));
+    }
+    return 0;
+  }
   if (flags.seq) return *flags.seq;
-  return architecture.max_positions > 0 ? std::min(kDefaultSequence, architecture.max_positions)
-                                        : kDefaultSequence;
+  const std::int64_t longest = max_positions(model);
+  return longest > 0 ? std::min(kDefaultSequence, longest) : kDefaultSequence;
+}
+
+cost::ProfileOptions shape_options(const Flags& flags, const model::Model& model) {
+  cost::ProfileOptions options;
+  options.sequence = sequence_of(flags, model);
+  options.tokens = parse_tokens(flags.tokens);
+  if (flags.granularity) options.granularity = cost::parse_granularity(*flags.granularity);
+  return options;
 }
 
 }  // namespace nestplan::cli

@@ -7,7 +7,8 @@
 
 #include "cli/flags.hpp"
 #include "nestplan/cost/network.hpp"
-#include "nestplan/model/architecture.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/model/model.hpp"
 #include "nestplan/model/problem.hpp"
 
 namespace nestplan::cli {
@@ -30,7 +31,11 @@ struct NeededDegrees {
 /// Throws InvalidConfig, InvalidInput or IoError naming flag or file.
 Setup load_setup(const Flags& flags, const NeededDegrees& needed = {});
 
-/// Tokens per sequence: `--seq`, or 4096 or the model's longest if that is less.
-std::int64_t sequence_of(const Flags& flags, const model::Architecture& architecture);
+/// Tokens per sequence: `--seq`, or 4096 or the model's longest if that is less; 0 for a model
+/// without sequences. Throws InvalidConfig if such a one is given a `--seq`.
+std::int64_t sequence_of(const Flags& flags, const model::Model& model);
+
+/// What the flags say about the shape of a model's graph: `--seq`, `--tokens`, `--granularity`.
+cost::ProfileOptions shape_options(const Flags& flags, const model::Model& model);
 
 }  // namespace nestplan::cli

@@ -1,38 +1,35 @@
 #include <fmt/format.h>
 
-#include <exception>
-#include <new>
-#include <string>
-
 #include "cli/console.hpp"
+#include "cli/ranks.hpp"
 #include "nestplan/cli/app.hpp"
-#include "nestplan/util/errors.hpp"
 
 namespace {
 
-using nestplan::ExitCode;
+using namespace nestplan;
 
-ExitCode fail(ExitCode code, const std::string& message) {
-  nestplan::cli::print_message(fmt::format("nestplan: {}", message));
-  return code;
-}
-
-ExitCode guarded_run(int argc, char** argv) {
+ExitCode guarded_run(int argc, char** argv, const cli::Ranks& ranks) {
+  if (!ranks.speaks()) cli::mute();
   try {
-    return nestplan::cli::run(argc, argv);
-  } catch (const nestplan::InternalError& error) {
-    return fail(error.code(), fmt::format("internal error: {}", error.what()));
-  } catch (const nestplan::Error& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(ExitCode::kOutOfMemory,
-                "out of memory: the search does not fit into this machine; restrict it "
-                "(--micro-batch, --tp, --pp, --dp) or use a larger one");
-  } catch (const std::exception& error) {
-    return fail(ExitCode::kInternalError, fmt::format("internal error: {}", error.what()));
+    return cli::run(argc, argv, ranks);
+  } catch (const cli::AgreedFailure& failure) {
+    return failure.code();
+  } catch (...) {
+    const auto [code, message] = cli::describe_failure();
+    cli::print_message(fmt::format("nestplan: {}", message));
+    return code;
   }
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return static_cast<int>(guarded_run(argc, argv)); }
+int main(int argc, char** argv) {
+  try {
+    const cli::Ranks ranks;
+    return static_cast<int>(guarded_run(argc, argv, ranks));
+  } catch (...) {
+    const auto [code, message] = cli::describe_failure();
+    cli::print_message(fmt::format("nestplan: {}", message));
+    return static_cast<int>(code);
+  }
+}

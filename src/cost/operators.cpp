@@ -108,10 +108,11 @@ double AnalyticalCostModel::time(const Matmul& op) const {
 
 double AnalyticalCostModel::time(const Attention& op) const {
   const double ceiling = op.backward ? kAttentionBackward : kAttentionForward;
-  const double efficiency = ceiling * saturation(op.tokens, kAttentionTokenRamp) *
+  const double efficiency = ceiling *
+                            saturation(std::min(op.tokens, op.keys()), kAttentionTokenRamp) *
                             saturation(op.head_dim, kAttentionDimRamp);
   const double q_elements = op.sequences * op.tokens * op.heads * op.head_dim;
-  const double kv_elements = op.sequences * op.tokens * op.kv_heads * op.head_dim;
+  const double kv_elements = op.sequences * op.keys() * op.kv_heads * op.head_dim;
   // Forward reads Q, K, V and writes O; backward reads those, O and dO, and writes dQ, dK, dV.
   const double elements =
       op.backward ? 4 * q_elements + 4 * kv_elements : 2 * q_elements + 2 * kv_elements;

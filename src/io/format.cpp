@@ -9,7 +9,11 @@
 namespace nestplan::io {
 
 std::string detect_format(const std::filesystem::path& path) {
-  const Document document = Document::read(path);
+  return detect_format(read_text(path), path.string());
+}
+
+std::string detect_format(std::string_view text, const std::string& file) {
+  const Document document(text, file);
   const Field root = document.root();
   const std::vector<std::string> known{kClusterFormat, kGraphFormat, kPlanFormat, kBatchFormat};
   if (const auto format = root.find("format")) {
@@ -17,7 +21,9 @@ std::string detect_format(const std::filesystem::path& path) {
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
     format->fail(fmt::format("unknown format {}{}", util::quoted(name), util::hint(name, known)));
   }
-  if (root.find("model_type") || root.find("architectures")) return "huggingface";
+  for (const char* key : {"model_type", "architectures", "_class_name"}) {
+    if (root.find(key)) return "huggingface";
+  }
   root.fail("has neither \"format\" (nestplan's files) nor \"model_type\" (a model config)");
 }
 

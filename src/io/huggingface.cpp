@@ -1,14 +1,12 @@
 #include "nestplan/io/huggingface.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "io/json.hpp"
+#include "io/huggingface_config.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -17,40 +15,6 @@ namespace {
 
 using model::Architecture;
 using model::NormKind;
-
-/// Far beyond any model, and small enough that sums of products of two widths fit into 64 bits.
-constexpr std::int64_t kLargestWidth = std::int64_t{1} << 28;
-constexpr std::int64_t kMostLayers = 100'000;
-
-/// The keys of a config; `null` counts as absent, as in transformers.
-class Config {
- public:
-  explicit Config(Field root) : root_(std::move(root)) {}
-
-  std::optional<Field> find(const std::string& key) const {
-    std::optional<Field> field = root_.find(key);
-    return field && !field->is_null() ? field : std::nullopt;
-  }
-
-  /// Fails if absent.
-  Field at(const std::string& key) const { return find(key).value_or(root_.at(key)); }
-
-  std::int64_t count(const std::string& key, std::int64_t most = kLargestWidth) const {
-    return at(key).integer(1, most);
-  }
-
-  std::optional<std::int64_t> maybe_count(const std::string& key) const {
-    return find(key) ? std::optional(count(key)) : std::nullopt;
-  }
-
-  bool flag(const std::string& key, bool fallback) const {
-    const std::optional<Field> field = find(key);
-    return field ? field->boolean() : fallback;
-  }
-
- private:
-  Field root_;
-};
 
 /// What a family calls its dimensions; empty where it has no such key.
 struct Keys {
@@ -290,7 +254,7 @@ const std::vector<Family>& families() {
   return table;
 }
 
-/// Model types that are known not to be dense decoders or encoders.
+/// Model types that are known to be of another kind.
 struct OtherKind {
   const char* kind;
   std::vector<std::string_view> types;
@@ -304,17 +268,33 @@ const std::vector<OtherKind>& other_kinds() {
         "llama4_text", "phimoe",    "olmoe",     "granitemoe", "glm4_moe",
         "jamba",       "arctic",    "grok-1",    "minimax",    "switch_transformers",
         "nllb-moe"}},
-      {"an encoder-decoder",
-       {"t5", "mt5", "umt5", "longt5", "bart", "mbart", "pegasus", "marian", "m2m_100",
-        "blenderbot", "fsmt", "led", "prophetnet", "whisper", "encoder-decoder"}},
+      {"an encoder-decoder of another design than t5",
+       {"umt5", "longt5", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "fsmt",
+        "led", "prophetnet", "whisper", "encoder-decoder"}},
   };
   return table;
 }
 
-std::vector<std::string> known_types() {
-  std::vector<std::string> types;
-  for (const Family& family : families()) types.emplace_back(family.type);
-  return types;
+/// Readers of models that are more than one stack.
+struct OtherReader {
+  const char* type;
+  model::Model (*read)(const Config&, const std::string& type, const std::string& name);
+};
+
+template <auto kRead>
+model::Model read_as(const Config& config, const std::string& type, const std::string& name) {
+  return kRead(config, type, name);
+}
+
+const std::vector<OtherReader>& other_readers() {
+  static const std::vector<OtherReader> table{
+      {"t5", read_as<read_t5>},
+      {"mt5", read_as<read_t5>},
+      {"qwen2_5_omni", read_as<read_omni>},
+      {"qwen2_5_omni_thinker", read_as<read_omni>},
+      {"UNet2DConditionModel", read_as<read_unet>},
+  };
+  return table;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -323,17 +303,19 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-const Family& family_of(const Config& config) {
-  const Field field = config.at("model_type");
-  const std::string type = field.text();
+const Family* find_family(const std::string& type) {
   for (const Family& family : families()) {
-    if (type == family.type) return family;
+    if (type == family.type) return &family;
   }
-  const std::vector<std::string> types = known_types();
+  return nullptr;
+}
+
+[[noreturn]] void refuse(const Field& field, const std::string& type) {
+  std::vector<std::string> types = dense_types();
+  for (const OtherReader& reader : other_readers()) types.emplace_back(reader.type);
   for (const OtherKind& other : other_kinds()) {
     if (std::find(other.types.begin(), other.types.end(), type) != other.types.end()) {
-      field.fail(util::quoted(type) + " is " + other.kind +
-                 "; dense decoder-only and encoder-only models can be read: " + joined(types));
+      field.fail(util::quoted(type) + " is " + other.kind + "; what can be read: " + joined(types));
     }
   }
   const auto near = util::nearest(type, types);
@@ -396,16 +378,18 @@ std::string name_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-model::Architecture read_architecture(const std::filesystem::path& path) {
-  const std::filesystem::path file =
-      std::filesystem::is_directory(path) ? path / "config.json" : path;
-  const Document document = Document::read(file);
-  const Config config(document.root());
-  const Family& family = family_of(config);
-  reject_experts(config);
+std::vector<std::string> dense_types() {
+  std::vector<std::string> types;
+  for (const Family& family : families()) types.emplace_back(family.type);
+  return types;
+}
 
+model::Architecture read_dense(const Config& config, const std::string& type,
+                               const std::string& name) {
+  const Family& family = *find_family(type);
+  reject_experts(config);
   Architecture a = family.design;
-  a.name = name_of(file);
+  a.name = name;
   a.family = family.type;
   read_widths(config, family, a);
   a.hidden_dropout = dropout_of(config, family) > 0;
@@ -413,6 +397,29 @@ model::Architecture read_architecture(const std::filesystem::path& path) {
   family.read(config, a);
   check_kv_heads(config, family, a);
   return a;
+}
+
+model::Model read_model(const std::filesystem::path& path) {
+  const std::filesystem::path file =
+      std::filesystem::is_directory(path) ? path / "config.json" : path;
+  const Document document = Document::read(file);
+  const Config config(document.root());
+  // diffusers names the class where transformers names the type
+  const auto class_name = config.find("_class_name");
+  const Field field = class_name ? *class_name : config.at("model_type");
+  const std::string type = field.text();
+  if (find_family(type) != nullptr) return read_dense(config, type, name_of(file));
+  for (const OtherReader& reader : other_readers()) {
+    if (type == reader.type) return reader.read(config, type, name_of(file));
+  }
+  refuse(field, type);
+}
+
+model::Architecture read_architecture(const std::filesystem::path& path) {
+  const model::Model model = read_model(path);
+  if (const auto* architecture = std::get_if<Architecture>(&model)) return *architecture;
+  throw InvalidInput(path.string() + ": model_type: " + util::quoted(family_of(model)) +
+                     " is not a single decoder or encoder");
 }
 
 }  // namespace nestplan::io

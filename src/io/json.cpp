@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "io/descriptor.hpp"
+#include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -19,8 +20,46 @@ namespace {
 constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kLargestFile = std::size_t{1} << 30U;
 
-[[noreturn]] void fail_read(const std::filesystem::path& path, const char* reason) {
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_read(const fs::path& path, const char* reason) {
   throw IoError(fmt::format("{}: cannot be read: {}", path.string(), reason));
+}
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  constexpr std::size_t kMostNames = 10'000;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+    if (names.size() == kMostNames) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The nearest thing that exists where `path` first names one that does not: " (did you mean …?)",
+/// or nothing.
+std::string existing_hint(const fs::path& path) {
+  fs::path known;
+  std::error_code error;
+  for (const fs::path& part : path) {
+    if (fs::exists(known / part, error)) {
+      known /= part;
+      continue;
+    }
+    const fs::path directory = known.empty() ? fs::path(".") : known;
+    const auto near = util::nearest(part.string(), names_in(directory));
+    return near ? fmt::format(" (did you mean {}?)", util::quoted((known / *near).string())) : "";
+  }
+  return "";
+}
+
+/// What was named as an input is none: the user's mistake, not the system's.
+[[noreturn]] void refuse_input(const fs::path& path, const char* reason) {
+  throw InvalidInput(
+      fmt::format("{}: cannot be read: {}{}", path.string(), reason, existing_hint(path)));
 }
 
 bool is_plain_key(std::string_view key) {
@@ -217,10 +256,10 @@ std::string described(const Json& value) {
 
 std::string read_text(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) fail_read(path, std::strerror(errno));
+  if (!file.valid()) refuse_input(path, std::strerror(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail_read(path, std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) fail_read(path, "it is a directory");
+  if (S_ISDIR(status.st_mode)) refuse_input(path, "it is a directory");
 
   std::string text;
   std::vector<char> buffer(std::size_t{1} << 16U);
@@ -230,7 +269,7 @@ std::string read_text(const std::filesystem::path& path) {
     if (count < 0) fail_read(path, std::strerror(errno));
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kLargestFile) fail_read(path, "it is larger than 1 GiB");
+    if (text.size() > kLargestFile) refuse_input(path, "it is larger than 1 GiB");
   }
 }
 

@@ -14,9 +14,6 @@ namespace nestplan::io {
 
 using Json = nlohmann::json;
 
-/// The whole of a file. Throws IoError with the system's reason, also for a directory.
-std::string read_text(const std::filesystem::path& path);
-
 /// A value inside a document that knows where it is: all its complaints are InvalidInput with
 /// "file: path: …". Refers to the document it came from.
 class Field {
@@ -72,7 +69,7 @@ class Document {
   /// `file` is how messages call it.
   Document(std::string_view text, std::string file);
 
-  /// Throws IoError and InvalidInput.
+  /// Throws InvalidInput, or IoError if the system fails while reading.
   static Document read(const std::filesystem::path& path);
 
   Field root() const { return Field(value_, file_, ""); }

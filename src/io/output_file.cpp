@@ -25,11 +25,18 @@ fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+/// Names of this process's open files: their links cannot be followed by name.
+bool is_open_file(const fs::path& path) {
+  const std::string name = path.lexically_normal().string();
+  return name.starts_with("/proc/") || name.starts_with("/dev/fd/");
+}
+
 /// A symbolic link stays one: what it points to is replaced.
 fs::path follow_links(fs::path path) {
   constexpr int kMostLinks = 40;  // as the kernel's own limit
   const fs::path given = path;
   for (int i = 0; i < kMostLinks; ++i) {
+    if (is_open_file(path)) return path;
     std::error_code error;
     const fs::path target = fs::read_symlink(path, error);
     if (error) return path;
@@ -38,11 +45,12 @@ fs::path follow_links(fs::path path) {
   fail_write(given, std::strerror(ELOOP));
 }
 
-/// Devices and pipes cannot be replaced, only written to.
+/// Devices, pipes and open files cannot be replaced, only written to.
 bool is_special(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+  if (!fs::exists(status) || fs::is_directory(status)) return false;
+  return is_open_file(path) || !fs::is_regular_file(status);
 }
 
 /// Short, so that it fits wherever the target's name does, and different for every writer, also on
@@ -77,7 +85,7 @@ void flush_directory(const fs::path& path) {
 }
 
 void write_special(const fs::path& path, const std::string& content) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   if (!file.valid()) fail_write(path, std::strerror(errno));
   write_all(file.get(), content, path);
   if (file.reset() != 0) fail_write(path, std::strerror(errno));

@@ -53,8 +53,7 @@ BlockParameters operator_parameters(const Architecture& a) {
 
 ParameterCount block_parameters(const Architecture& a) {
   const BlockParameters b = operator_parameters(a);
-  ParameterCount count =
-      b.qkv + b.attention_out + b.cross_qkv + b.cross_out + b.mlp_in + b.mlp_out;
+  ParameterCount count = b.qkv + b.attention_out + b.cross_qkv + b.cross_out + b.mlp_in + b.mlp_out;
   const int norms = a.input_norms + a.output_norms + (a.cross_width > 0 ? 1 : 0);
   for (int i = 0; i < norms; ++i) count = count + b.norm;
   return count;

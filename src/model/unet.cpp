@@ -96,7 +96,9 @@ class Walk {
 
 }  // namespace
 
-std::int64_t convolution_parameters(std::int64_t in, std::int64_t out) { return 9 * in * out + out; }
+std::int64_t convolution_parameters(std::int64_t in, std::int64_t out) {
+  return 9 * in * out + out;
+}
 
 std::vector<UNetLayer> unet_layers(const UNet& unet) { return Walk(unet).run(); }
 

@@ -88,8 +88,8 @@ class CanonicalWalk {
   }
 
   void take(DownsetId outer, const Offer& offer) {
-    StageKey key{instance_.lattice().difference(outer, offer.inner), offer.strategy,
-                 offer.position, offer.recompute, offer.zero};
+    StageKey key{instance_.lattice().difference(outer, offer.inner), offer.strategy, offer.position,
+                 offer.recompute, offer.zero};
     if (best_ && *best_ < key) return;
     if (!best_ || key < *best_) {
       best_ = std::move(key);
@@ -158,9 +158,9 @@ bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b) {
   const auto key = [](const cost::PlacedStage& stage) {
     return std::tie(stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero);
   };
-  return std::lexicographical_compare(a.stages.begin(), a.stages.end(), b.stages.begin(),
-                                      b.stages.end(),
-                                      [&](const auto& x, const auto& y) { return key(x) < key(y); });
+  return std::lexicographical_compare(
+      a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+      [&](const auto& x, const auto& y) { return key(x) < key(y); });
 }
 
 cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,

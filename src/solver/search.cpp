@@ -1,10 +1,10 @@
 #include "solver/search.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
-
-#include <fmt/format.h>
 
 #include "nestplan/util/errors.hpp"
 
@@ -295,7 +295,8 @@ Search::Order Search::next_order() {
     order.best = ticket_.best;
     order.lower_bound = ticket_.lower_bound;
     order.waiting = ticket_.waiting;
-    order.stop = clock_says_stop() ? 1 : 0;
+    order.told = ticket_.stop ? 1 : 0;
+    order.stop = ticket_.stop || clock_says_stop() ? 1 : 0;
     if (taken_ < ticket_.entries.size()) {
       order.entry = ticket_.entries[taken_++];
       order.alive = 1;
@@ -319,12 +320,12 @@ SearchResult Search::run() {
   if (team_.rank() == 0) board_.post(std::move(entries));
   for (;;) {
     const Order order = next_order();
-    if (order.alive == 0) break;
-    lower_bound = order.lower_bound;
-    if (order.stop != 0) {
+    if (order.stop != 0 && (order.alive != 0 || order.told != 0)) {
       stopped_ = true;
       break;
     }
+    if (order.alive == 0) break;
+    lower_bound = order.lower_bound;
     if (settings_.prune) shared_best_ = std::min(shared_best_, order.best);
     report(lower_bound, order.waiting);
     const Configuration& configuration = configurations[at(order.entry.index)];
@@ -346,7 +347,7 @@ void Search::finish(Total lower_bound) {
   std::int64_t wins = 0;
   if (team_.rank() == 0) {
     wins = board_.wins(best_.empty() ? kNoTotal : best_.front().total,
-                       best_.empty() ? PlanKey{} : best_.front().key)
+                       best_.empty() ? PlanKey{} : best_.front().key, stopped_)
                ? 1
                : 0;
   }

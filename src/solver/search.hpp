@@ -84,7 +84,7 @@ class Search {
     Total best = kNoTotal;
     Total lower_bound = 0;
     std::int64_t waiting = 0;
-    std::int64_t more = 0;   ///< entries of the same ticket that follow
+    std::int64_t told = 0;   ///< another group was stopped
     std::int64_t alive = 0;  ///< 0: nothing is left
     std::int64_t stop = 0;
   };
@@ -101,7 +101,7 @@ class Search {
   const bool paper_;
   ConfigurationSpace space_;
   ClassCache classes_;
-  std::vector<Candidate> best_;  ///< all of them equal in total and key
+  std::vector<Candidate> best_;   ///< all of them equal in total and key
   Total shared_best_ = kNoTotal;  ///< the best value of any group, as last heard
   std::vector<BoardEntry> back_;  ///< for the board
   Ticket ticket_;
@@ -122,6 +122,13 @@ cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Cand
 
 /// Canonical order of plans with the same micro-batch, dp, dp_inner and depth.
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b);
+
+/// The plan of a result, judged; the reason where there is none. `result.plan` must be there if
+/// `result.total` is.
+model::Plan to_plan(const Instance& instance, const SearchResult& result);
+
+/// Throws InvalidConfig for options that no search can satisfy by their form.
+void check_options(const model::PlanOptions& options);
 
 /// Why nothing fits, and the least change that would: a sentence with numbers.
 std::string explain_infeasible(const Instance& instance);

@@ -12,68 +12,47 @@
 namespace nestplan::solver {
 namespace {
 
-constexpr double kAgreement = 1e-9;
-
-void check_options(const model::PlanOptions& options) {
-  if (options.global_batch < 1) {
-    throw InvalidConfig("the global batch must be at least 1 sequence");
-  }
-  if (options.recompute.empty()) throw InvalidConfig("no kind of recomputation is allowed");
-  if (options.zero.empty()) throw InvalidConfig("no ZeRO stage is allowed");
-}
-
-/// The judge's word on what the search found.
-model::Plan judge(const Instance& instance, const SearchResult& result) {
-  model::Plan plan = cost::evaluate(instance.problem(), instance.network(), *result.plan);
-  const double claimed = instance.scale().seconds(result.total);
-  if (plan.status == model::Status::kInfeasible) {
-    throw InternalError("the evaluator rejects the plan of the search: " + plan.reason);
-  }
-  if (std::abs(plan.iteration_time_s - claimed) > kAgreement * std::abs(claimed)) {
-    throw InternalError(fmt::format("the search claims {} s for a plan that takes {} s", claimed,
-                                    plan.iteration_time_s));
-  }
-  return plan;
-}
-
-model::Plan finish(const Instance& instance, const SearchResult& result) {
-  model::Plan plan;
-  if (result.plan) {
-    plan = judge(instance, result);
-    const double lower_bound = instance.scale().seconds(result.lower_bound);
-    const bool optimal = result.lower_bound >= result.total;
-    plan.status = optimal ? model::Status::kOptimal : model::Status::kFeasible;
-    plan.lower_bound_s =
-        optimal ? plan.iteration_time_s : std::min(lower_bound, plan.iteration_time_s);
-    plan.gap = plan.iteration_time_s > 0
-                   ? (plan.iteration_time_s - plan.lower_bound_s) / plan.iteration_time_s
-                   : 0;
-  } else {
-    plan.status = model::Status::kInfeasible;
-    plan.objective = instance.options().objective;
-    plan.lower_bound_s = instance.scale().seconds(result.lower_bound);
-    plan.reason =
-        result.complete ? explain_infeasible(instance) : "stopped before any plan was found";
-  }
-  plan.search = result.stats;
-  return plan;
-}
-
-/// Every choice that `partial` leaves open, made so that the plan needs little memory: what is
-/// shown when nothing fits.
-cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& network,
-                         const model::PartialPlan& partial) {
+/// The stages of `partial` one behind the other, with the first options that are allowed.
+cost::PlacedPlan in_a_row(const model::Problem& problem, const model::PartialPlan& partial,
+                          std::int64_t dp_inner) {
   cost::PlacedPlan plan;
   plan.dp = partial.dp;
-  plan.dp_inner = partial.dp_inner.value_or(1);
+  plan.dp_inner = dp_inner;
   std::int64_t next = 0;
   for (const model::PartialStage& stage : partial.stages) {
     const model::Strategy& strategy = problem.graph.strategies[at(stage.strategy)];
     cost::PlacedStage placed{stage.layers, stage.strategy, stage.position.value_or(next),
-                             stage.recompute.value_or(model::Recompute::kNone),
-                             stage.zero.value_or(0)};
-    next = placed.position + strategy.tp * strategy.cp * plan.dp_inner;
+                             stage.recompute.value_or(problem.options.recompute.front()),
+                             stage.zero.value_or(problem.options.zero.front())};
+    next = placed.position + strategy.tp * strategy.cp * dp_inner;
     plan.stages.push_back(std::move(placed));
+  }
+  return plan;
+}
+
+/// Whether the stages fit into a pod and have their expert groups.
+bool legal_by_form(const model::Problem& problem, const cost::Network& network,
+                   const cost::PlacedPlan& plan) {
+  const std::int64_t pods = plan.dp / plan.dp_inner;
+  std::int64_t end = 0;
+  for (const cost::PlacedStage& stage : plan.stages) {
+    const model::Strategy& strategy = problem.graph.strategies[at(stage.strategy)];
+    if (stage.position < end || !expert_groups_fit(strategy, plan.dp_inner, pods)) return false;
+    end = stage.position + strategy.tp * strategy.cp * plan.dp_inner;
+  }
+  return end <= network.devices() / pods;
+}
+
+/// Every choice that `partial` leaves open, made so that the plan is legal but for its memory, if
+/// that can be, and needs little of it: what is shown when nothing fits.
+cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& network,
+                         const model::PartialPlan& partial) {
+  cost::PlacedPlan plan = in_a_row(problem, partial, partial.dp_inner.value_or(1));
+  for (std::int64_t inner = 2; !partial.dp_inner && inner <= partial.dp; ++inner) {
+    if (legal_by_form(problem, network, plan)) break;
+    if (partial.dp % inner != 0) continue;
+    cost::PlacedPlan other = in_a_row(problem, partial, inner);
+    if (legal_by_form(problem, network, other)) plan = std::move(other);
   }
   // Stage by stage the option that needs least, by the evaluator's own account.
   const auto bytes = [&](std::size_t i) {
@@ -106,7 +85,7 @@ model::Plan solve(const model::Problem& problem, const cost::Network& network,
   const Instance instance(problem, network, Lattice::enumerate(problem.graph), settings.collapse);
   SoloTeam team;
   LocalBoard board;
-  return finish(instance, Search(instance, settings, team, board).run());
+  return to_plan(instance, Search(instance, settings, team, board).run());
 }
 
 model::Plan complete(const model::Problem& problem, const cost::Network& network,
@@ -150,7 +129,7 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
     plan.search = result.stats;
     return plan;
   }
-  return finish(instance, result);
+  return to_plan(instance, result);
 }
 
 }  // namespace nestplan::solver

@@ -219,8 +219,9 @@ void Table::trim(DownsetId inner) {
     const std::int64_t offset = row_[index(inner, s)];
     if (offset == kNoRow) continue;
     Ticks* values = values_.data() + offset;
-    std::replace_if(values, values + layers_.layer(s).size(),
-                    [most](Ticks value) { return value > most; }, kNever);
+    std::replace_if(
+        values, values + layers_.layer(s).size(), [most](Ticks value) { return value > most; },
+        kNever);
   }
 }
 
@@ -584,9 +585,8 @@ Total Table::objective(std::int64_t depth, const Transition& first) const {
 
 Total Table::best(std::int64_t depth) {
   Total least = kNoTotal;
-  first_stages(depth, [&](const Transition& first) {
-    least = std::min(least, objective(depth, first));
-  });
+  first_stages(depth,
+               [&](const Transition& first) { least = std::min(least, objective(depth, first)); });
   if (team_.size() == 1) return least;
   for (const auto& others : team_.all_gather_items(std::vector<Total>{least})) {
     least = std::min(least, others.front());

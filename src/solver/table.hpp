@@ -173,11 +173,11 @@ class Table {
   std::vector<double> cells_;         ///< by stage block, share
   std::int64_t first_depth_ = 1;      ///< of this rank's block
   std::int64_t last_depth_ = 0;
-  std::vector<DownsetId> own_;        ///< downsets of this rank, ascending
-  std::vector<std::int64_t> row_;     ///< by s·downsets + D: offset of the row in values_
+  std::vector<DownsetId> own_;     ///< downsets of this rank, ascending
+  std::vector<std::int64_t> row_;  ///< by s·downsets + D: offset of the row in values_
   std::vector<Ticks> values_;
   std::vector<const Ticks*> source_;  ///< by s: finished rows of the downset being pushed
-  std::vector<StagePricer> pricer_;                          ///< by choice
+  std::vector<StagePricer> pricer_;   ///< by choice
   std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per downset
   std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
   std::vector<std::vector<std::vector<Ticks>>> onward_;      ///< by s, flow: rows over ports

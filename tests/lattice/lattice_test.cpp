@@ -107,8 +107,8 @@ void expect_consistent(const Lattice& lattice) {
     if (d == 0) continue;
     const auto before = lattice.members(d - 1);
     const auto here = lattice.members(d);
-    const bool less = std::lexicographical_compare(before.begin(), before.end(), here.begin(),
-                                                   here.end());
+    const bool less =
+        std::lexicographical_compare(before.begin(), before.end(), here.begin(), here.end());
     ASSERT_TRUE(lattice.cardinality(d - 1) < members ||
                 (lattice.cardinality(d - 1) == members && less))
         << d;
@@ -201,9 +201,9 @@ TEST(ChainLattice, RefusesWhatIsNoPipeline) {
   const auto refusal = [&](const std::vector<std::vector<int>>& stages) {
     return test::message_of([&] { Lattice::of_chain(graph, stages); });
   };
-  test::expect_contains(refusal({{0}, {2}, {1}}), "n1");     // feeds 2, an earlier stage
-  test::expect_contains(refusal({{0, 1}, {1, 2}}), "n1");    // twice
-  test::expect_contains(refusal({{1}, {2}}), "n0");          // left out
+  test::expect_contains(refusal({{0}, {2}, {1}}), "n1");       // feeds 2, an earlier stage
+  test::expect_contains(refusal({{0, 1}, {1, 2}}), "n1");      // twice
+  test::expect_contains(refusal({{1}, {2}}), "n0");            // left out
   test::expect_contains(refusal({{0}, {}, {1, 2}}), "stage");  // empty
 }
 

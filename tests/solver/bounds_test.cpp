@@ -106,8 +106,7 @@ TEST(DepthBounds, AreBelowTheOptimumOfTheirDepth) {
           only.options.dp = {configuration.dp};
           only.options.dp_inner = {configuration.dp_inner};
           only.options.pp = {depth};
-          const testing::Optimum best =
-              testing::brute_force(only, *network).at(objective, true);
+          const testing::Optimum best = testing::brute_force(only, *network).at(objective, true);
           if (!best.feasible()) continue;
           EXPECT_LE(instance.scale().seconds(bounds.at_depth(depth).total),
                     best.value_s * (1 + kRounding))

@@ -89,13 +89,11 @@ class Completions {
   bool allows(const model::PartialStage& stage, Recompute recompute, int zero) const {
     const auto& recomputes = problem_.options.recompute;
     const auto& zeros = problem_.options.zero;
-    const bool recompute_fits =
-        stage.recompute ? *stage.recompute == recompute
-                        : std::find(recomputes.begin(), recomputes.end(), recompute) !=
-                              recomputes.end();
-    const bool zero_fits = stage.zero
-                               ? *stage.zero == zero
-                               : std::find(zeros.begin(), zeros.end(), zero) != zeros.end();
+    const bool recompute_fits = stage.recompute ? *stage.recompute == recompute
+                                                : std::find(recomputes.begin(), recomputes.end(),
+                                                            recompute) != recomputes.end();
+    const bool zero_fits = stage.zero ? *stage.zero == zero
+                                      : std::find(zeros.begin(), zeros.end(), zero) != zeros.end();
     return recompute_fits && zero_fits;
   }
 
@@ -106,8 +104,7 @@ class Completions {
       plan_.stages[i].recompute = option.recompute;
       plan_.stages[i].zero = option.zero;
       if (i == 0) sync_ = option.cost.time.sync_s;
-      choose(i + 1, sum + option.cost.time.total_s,
-             std::max(slowest, option.cost.time.total_s));
+      choose(i + 1, sum + option.cost.time.total_s, std::max(slowest, option.cost.time.total_s));
     }
   }
 
@@ -190,8 +187,7 @@ TEST_P(Complete, FillsInOptimally) {
         dice.chance(50) ? model::Objective::k1F1B : model::Objective::kPaper;
     problem.options.per_stage_strategies = dice.chance(70);
     const auto network = cost::make_network(problem.cluster);
-    const solver::Instance instance(problem, *network,
-                                    lattice::Lattice::enumerate(problem.graph));
+    const solver::Instance instance(problem, *network, lattice::Lattice::enumerate(problem.graph));
     const auto configurations = solver::ConfigurationSpace(instance).list();
     if (configurations.empty()) continue;
     for (int draw = 0; draw < 4; ++draw) {
@@ -200,11 +196,13 @@ TEST_P(Complete, FillsInOptimally) {
       const model::PartialPlan partial = forget(*drawn, dice);
       const std::string where = "seed " + std::to_string(seed) + ": " + testing::describe(*drawn);
       const testing::Optimum best = Completions(problem, *network, partial).best();
+      SCOPED_TRACE(where);
       const model::Plan plan = solver::complete(problem, *network, partial);
       if (!best.feasible()) {
         EXPECT_EQ(plan.status, model::Status::kInfeasible) << where;
         EXPECT_FALSE(plan.reason.empty()) << where;
-        EXPECT_GT(plan.stages.front().memory.total_bytes, 0) << where << ": no breakdown";
+        EXPECT_GT(plan.stages.front().memory.total_bytes, 0)
+            << where << ": no breakdown: " << plan.reason;
         ++infeasible;
       } else {
         ASSERT_EQ(plan.status, model::Status::kOptimal) << where << ": " << plan.reason;

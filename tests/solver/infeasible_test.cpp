@@ -45,8 +45,9 @@ TEST(Infeasible, MemoryThatIsAskedForIsExactlyEnough) {
       problem.cluster.device.memory_bytes = *needed;
       EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal) << "not enough";
       problem.cluster.device.memory_bytes = *needed - 1;
-      if (!problem.options.per_stage_strategies)
-      EXPECT_EQ(solver::solve(problem, *network).status, Status::kInfeasible) << "too much";
+      if (!problem.options.per_stage_strategies) {
+        EXPECT_EQ(solver::solve(problem, *network).status, Status::kInfeasible) << "too much";
+      }
     } else if (plan.reason.find("--zero 0,1,2,3") != std::string::npos) {
       ++asked_for_options;
       problem.options.recompute = {model::Recompute::kNone, model::Recompute::kFull};
@@ -70,9 +71,9 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
     ++seen;
     const double usable = std::floor(problem.cluster.device.usable_bytes());
     EXPECT_GT(*needed, usable);
-    EXPECT_NE(plan.reason.find(std::to_string(static_cast<std::int64_t>(*needed - usable)) +
-                               " bytes"),
-              std::string::npos);
+    EXPECT_NE(
+        plan.reason.find(std::to_string(static_cast<std::int64_t>(*needed - usable)) + " bytes"),
+        std::string::npos);
     EXPECT_EQ(plan.reason.find('\n'), std::string::npos);
   }
   EXPECT_GT(seen, 0);
@@ -86,8 +87,7 @@ TEST(Infeasible, ABatchThatNothingDividesIsNamed) {
   const auto network = cost::make_network(problem.cluster);
   const model::Plan plan = solver::solve(problem, *network);
   EXPECT_EQ(plan.status, Status::kInfeasible);
-  EXPECT_NE(plan.reason.find("does not divide the global batch"), std::string::npos)
-      << plan.reason;
+  EXPECT_NE(plan.reason.find("does not divide the global batch"), std::string::npos) << plan.reason;
 }
 
 }  // namespace

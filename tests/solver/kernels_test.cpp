@@ -52,9 +52,9 @@ void expect_same(Kernel&& kernel, Expected&& expected) {
 
 TEST(Kernels, SumGivesTheBitsOfAPlainLoop) {
   for (const Ticks add : {0.0, 1.0, 123456789.0, kNever}) {
-    expect_same([add](Ticks* row, const Ticks* next,
-                      std::int64_t n) { relax_sum(row, next, add, n); },
-                [add](Ticks value, Ticks behind) { return std::min(value, behind + add); });
+    expect_same(
+        [add](Ticks* row, const Ticks* next, std::int64_t n) { relax_sum(row, next, add, n); },
+        [add](Ticks value, Ticks behind) { return std::min(value, behind + add); });
   }
 }
 

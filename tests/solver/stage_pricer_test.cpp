@@ -90,8 +90,7 @@ class Scene {
       const model::LayerCost& cost = *problem_.graph.layers[at(layer)].costs[at(strategy())];
       stage.parameters += cost.parameters;
       stage.expert_parameters += cost.expert_parameters;
-      stage.largest_layer =
-          std::max(stage.largest_layer, cost.parameters + cost.expert_parameters);
+      stage.largest_layer = std::max(stage.largest_layer, cost.parameters + cost.expert_parameters);
       stage.activation_bytes += cost.activation_bytes;
       stage.checkpoint_bytes += cost.checkpoint_bytes;
       stage.largest_activation = std::max(stage.largest_activation, cost.activation_bytes);
@@ -123,8 +122,7 @@ class Scene {
   void build() {
     placement_.reset();
     classes_.reset();
-    instance_ =
-        std::make_unique<Instance>(problem_, *network_, Lattice::enumerate(problem_.graph));
+    instance_ = std::make_unique<Instance>(problem_, *network_, Lattice::enumerate(problem_.graph));
   }
   void place() {
     classes_ = std::make_unique<ClassCache>(*instance_);
@@ -202,8 +200,7 @@ TEST(StagePricer, ADecisionHoldsAsLongAsItSays) {
       ASSERT_FALSE(none && fits) << "seed " << seed << ": more in flight fit than fewer";
       none = !fits;
       if (!fits) continue;
-      ASSERT_EQ(pricer.least_time(scene.position_class()),
-                fresh.least_time(scene.position_class()))
+      ASSERT_EQ(pricer.least_time(scene.position_class()), fresh.least_time(scene.position_class()))
           << "seed " << seed << ", in flight " << in_flight;
     }
   }

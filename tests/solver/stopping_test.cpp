@@ -28,8 +28,7 @@ void expect_honest(const model::Plan& plan, const model::Plan& optimum, const st
       << where;
   if (plan.status == Status::kOptimal) {
     EXPECT_EQ(plan.gap, 0) << where;
-    EXPECT_NEAR(plan.iteration_time_s, optimum.iteration_time_s,
-                1e-12 * optimum.iteration_time_s)
+    EXPECT_NEAR(plan.iteration_time_s, optimum.iteration_time_s, 1e-12 * optimum.iteration_time_s)
         << where;
   } else {
     EXPECT_GT(plan.gap, 0) << where;
@@ -40,8 +39,7 @@ TEST(Stopping, GivesTheBestPlanSoFarAndABound) {
   int feasible = 0, none = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(200) && !HasFailure(); ++seed) {
     model::Problem problem = testing::random_problem(seed);
-    problem.options.objective =
-        seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
+    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
     problem.options.per_stage_strategies = seed % 4 < 2;
     const auto network = cost::make_network(problem.cluster);
     const model::Plan optimum = solver::solve(problem, *network);
@@ -86,8 +84,7 @@ TEST(Stopping, WithoutALimitChangesNothing) {
   const model::Plan plan = solver::solve(problem, *network, settings);
   EXPECT_EQ(plan.status, optimum.status);
   EXPECT_EQ(plan.iteration_time_s, optimum.iteration_time_s);
-  EXPECT_EQ(testing::describe(testing::placed(plan)),
-            testing::describe(testing::placed(optimum)));
+  EXPECT_EQ(testing::describe(testing::placed(plan)), testing::describe(testing::placed(optimum)));
 }
 
 }  // namespace

@@ -58,10 +58,9 @@ void expect_walk(Table& table, std::int64_t depth, Combine combine, std::int64_t
   EXPECT_EQ(sum, walk.sum);
   EXPECT_EQ(bottleneck, walk.bottleneck);
   EXPECT_LE(bottleneck, cap);
-  const Total value = combine == Combine::kSum
-                          ? to_total(sum)
-                          : (microbatches + depth - 1) * to_total(bottleneck) +
-                                to_total(walk.stages.front().option.sync);
+  const Total value = combine == Combine::kSum ? to_total(sum)
+                                               : (microbatches + depth - 1) * to_total(bottleneck) +
+                                                     to_total(walk.stages.front().option.sync);
   EXPECT_TRUE(value == best) << "the walk costs something else";
 }
 

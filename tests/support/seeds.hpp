@@ -15,7 +15,8 @@ inline std::uint64_t seeds(std::uint64_t usual) {
   const char* share = std::getenv("NESTPLAN_SHARE");
   double factor = share == nullptr ? 1 : std::stod(share);
   if (soak != nullptr && std::string(soak) != "0") factor *= 20;
-  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(usual) * factor));
+  return std::max<std::uint64_t>(1,
+                                 static_cast<std::uint64_t>(static_cast<double>(usual) * factor));
 }
 
 }  // namespace nestplan::testing

@@ -37,6 +37,9 @@ struct Attention {
   double head_dim = 0;
   double pairs = 0;  ///< (query, key) pairs of one sequence that the mask admits
   bool backward = false;
+  double kv_tokens = 0;  ///< keys of one sequence; 0: as many as there are queries
+
+  double keys() const { return kv_tokens > 0 ? kv_tokens : tokens; }
 
   /// Two products forward, five backward (Dao et al., FlashAttention, arXiv 2205.14135).
   double flops() const { return (backward ? 10 : 4) * sequences * pairs * heads * head_dim; }

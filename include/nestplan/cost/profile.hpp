@@ -1,25 +1,48 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/model/architecture.hpp"
 #include "nestplan/model/cluster.hpp"
 #include "nestplan/model/graph.hpp"
+#include "nestplan/model/model.hpp"
 
 namespace nestplan::cost {
 
+/// What is one layer of the graph, from coarse to fine: a layer of the model (a transformer block
+/// with attention and MLP), a residual block inside of it (attention, cross-attention or MLP, with
+/// norm and sum), or an operator (norm, projection, attention core, activation function, sum …).
+/// The operators and their names are listed in src/cost/profile_transformer.hpp and
+/// src/cost/profile_unet.cpp.
+///
+/// Times, parameters, activations and collectives of a layer are the sums over what it consists of,
+/// at every granularity. Checkpoints are not: a layer of any size keeps what enters it.
+enum class Granularity : std::uint8_t { kLayer, kBlock, kOperator };
+
+/// Throws InvalidConfig naming what is known for any other text.
+Granularity parse_granularity(std::string_view name);
+std::vector<std::string> granularity_names();
+const char* to_string(Granularity granularity);
+
 /// What a model is to be profiled for.
 struct ProfileOptions {
-  std::int64_t sequence = 0;  ///< tokens per sequence, ≥ 1
+  /// Tokens per sequence, ≥ 1: of the encoder if there are two, of the language model with what
+  /// towers contribute. A U-Net has none and ignores it.
+  std::int64_t sequence = 0;
+  /// Tokens per sample of parts with a count of their own, by the names of model::token_counts.
+  std::map<std::string, std::int64_t> tokens;
   std::vector<std::int64_t> tp{1, 2, 4, 8};
   std::vector<std::int64_t> micro_batches{1};
   std::string precision = "bf16";
   bool sequence_parallel = true;  ///< with tp > 1
   /// The vocabulary is padded to a multiple of this times tp, as Megatron-LM does.
   std::int64_t vocabulary_multiple = 128;
+  Granularity granularity = Granularity::kLayer;
 };
 
 /// A tensor-parallel degree that was asked for but does not fit the model.
@@ -34,9 +57,14 @@ struct DroppedDegree {
 std::string tensor_parallel_obstacle(const model::Architecture& architecture,
                                      const ProfileOptions& options, std::int64_t tp);
 
+/// The same for any model: of every stack, with the tokens that it sees. A U-Net is not split.
+std::string tensor_parallel_obstacle(const model::Model& model, const ProfileOptions& options,
+                                     std::int64_t tp);
+
 /// The model as a chain `embedding`, `layer.0` … `layer.L-1`, `head`, with one strategy column per
 /// legal (tp, micro-batch), named "tp8-mb2"; degrees ascending. Degrees that do not fit are
-/// appended to `dropped`, if given.
+/// appended to `dropped`, if given. At a finer granularity layers fall into parts, "layer.3.mlp" or
+/// "layer.3.mlp_in", with the edges of the residual connections around them.
 ///
 /// Times are sums over operators. Splitting and collectives are those of tensor and sequence
 /// parallelism in Megatron-LM (Korthikanti et al., arXiv 2205.05198): per block one all_gather in
@@ -48,9 +76,10 @@ std::string tensor_parallel_obstacle(const model::Architecture& architecture,
 /// the last stage each hold a copy of the token table (a one-stage pipeline could share it).
 ///
 /// Activations are those of fused attention, 16 bits wide (32 for fp32 and tf32); the table is in
-/// profile.cpp. The head keeps six bytes per logit: softmax in fp32 and logits or gradient in 16
-/// bits. With full recomputation a block keeps its input, which sequence parallelism leaves
-/// sharded. Edges carry the hidden state, sharded likewise.
+/// profile_transformer.cpp. The head keeps six bytes per logit: softmax in fp32 and logits or
+/// gradient in 16 bits. With full recomputation a layer keeps what enters it: the bytes of its
+/// incoming edges, or the token ids. Between blocks these are the hidden state, which sequence
+/// parallelism leaves sharded; inside of them an edge carries what one operator hands to the next.
 ///
 /// `tokens_per_sample` is the sequence. `model_flops_per_sample` is three times the forward matrix
 /// products with weights and output layer, and the attention core over the pairs that the mask
@@ -67,7 +96,33 @@ model::Graph build_graph(const model::Architecture& architecture, const model::D
                          const ProfileOptions& options,
                          std::vector<DroppedDegree>* dropped = nullptr);
 
+/// Any model. Layers are named in src/cost/profile_models.hpp.
+///
+/// - Encoder and decoder: every decoder layer reads the encoder's output; its keys and values are
+///   projected by the layer that reads them. The decoder has a token table of its own. Relative
+///   position biases cost no time (they are added inside fused attention) and belong to the first
+///   layer of their stack. `tokens_per_sample` counts both sides.
+/// - Towers: what a tower puts out takes up tokens of the language model's sequence. Its stem and
+///   projector are replicated over the tensor-parallel group.
+/// - U-Net: one sample is one latent image; there is no `tokens_per_sample`, and tp is 1. Layers on
+///   the way up read what their counterparts on the way down put out.
+///
+/// FLOPs are three times those of the forward matrix products, convolutions and attention cores.
+///
+/// Throws InvalidConfig as above, for tokens of a part that the model does not have, and if towers
+/// put out more than the sequence holds.
+model::Graph build_graph(const model::Model& model, const CostModel& costs,
+                         const ProfileOptions& options,
+                         std::vector<DroppedDegree>* dropped = nullptr);
+model::Graph build_graph(const model::Model& model, const model::Device& device,
+                         const ProfileOptions& options,
+                         std::vector<DroppedDegree>* dropped = nullptr);
+
+/// The layers and edges of that graph without any strategy: its shape.
+model::Graph build_outline(const model::Model& model, const ProfileOptions& options);
+
 /// FLOPs of training on one sequence, as in Graph::model_flops_per_sample.
 double model_flops_per_sample(const model::Architecture& architecture, std::int64_t sequence);
+double model_flops_per_sample(const model::Model& model, const ProfileOptions& options);
 
 }  // namespace nestplan::cost

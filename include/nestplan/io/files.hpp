@@ -13,9 +13,13 @@
 namespace nestplan::io {
 
 /// Readers throw InvalidInput with "file: field: what is wrong (what would be right)" for content
-/// and IoError for files that cannot be read. Unknown keys are errors.
+/// and for files that cannot be opened, naming the nearest that exists; IoError if the system fails
+/// while reading. Unknown keys are errors.
 
 /// `parse_…` read the text of a file, which `file` names in messages; `read_…` read the file.
+
+/// The whole of a file.
+std::string read_text(const std::filesystem::path& path);
 
 /// Reads a `nestplan.graph/1` file. Counts come out quantised (see model::Graph).
 model::Graph read_graph(const std::filesystem::path& path);
@@ -48,11 +52,12 @@ std::string plan_to_json(const model::Plan& plan, const model::Graph& graph,
 /// What a JSON file is: its `format`, such as "nestplan.graph/1", or "huggingface" for a model
 /// config. Throws InvalidInput if it is none of ours.
 std::string detect_format(const std::filesystem::path& path);
+std::string detect_format(std::string_view text, const std::string& file);
 
 /// A file to be written in one piece: the constructor proves that it can be written (before a long
 /// search) without touching an existing file of that name; `commit` writes aside, flushes and
-/// renames. Nothing else is ever left behind. Symbolic links are followed; pipes and devices, which
-/// cannot be replaced, are written to directly.
+/// renames. Nothing else is ever left behind. Symbolic links are followed; pipes, devices and open
+/// files under /proc and /dev/fd, which cannot be replaced, are written to directly.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);

@@ -3,18 +3,33 @@
 #include <filesystem>
 
 #include "nestplan/model/architecture.hpp"
+#include "nestplan/model/model.hpp"
 
 namespace nestplan::io {
 
-/// Reads the `config.json` of a dense Hugging Face transformers model: decoder-only families from
-/// gpt2 to qwen3, and bert and roberta. A directory stands for the `config.json` inside it. The
-/// model is named after the directory that holds the file (or the file, if it is called otherwise).
+/// Reads the `config.json` of a model:
 ///
-/// What a config leaves out takes the default that transformers gives it, where that does not
-/// depend on the checkpoint; keys that do not describe the shape are ignored.
+/// - dense transformers of Hugging Face: decoder-only families from gpt2 to qwen3, bert and
+/// roberta;
+/// - encoder-decoders `t5` and `mt5`;
+/// - `qwen2_5_omni_thinker` (or the `thinker_config` of a `qwen2_5_omni`): `vision_config` and
+///   `audio_config` describe the towers, `text_config` the language model. The vision tower sees
+///   4,096 patches a sample (one image of 896 x 896 pixels, 1,024 tokens of the language model)
+///   unless `image_size` says otherwise, the audio tower `max_source_positions` frames (1,500, half
+///   a minute, 750 tokens);
+/// - `UNet2DConditionModel` of diffusers, told by `_class_name`; captions have 77 tokens.
+///
+/// A directory stands for the `config.json` inside it. The model is named after the directory that
+/// holds the file (or the file, if it is called otherwise).
+///
+/// What a config leaves out takes the default that the library gives it, where that does not depend
+/// on the checkpoint; keys that do not describe the shape are ignored.
 ///
 /// Throws InvalidInput with "file: field: what is wrong" for a missing or impossible field and for
-/// a `model_type` that is unknown or not dense; IoError if the file cannot be read.
+/// a model type that is unknown or cannot be read; IoError if the file cannot be read.
+model::Model read_model(const std::filesystem::path& path);
+
+/// The same for dense transformers alone.
 model::Architecture read_architecture(const std::filesystem::path& path);
 
 }  // namespace nestplan::io

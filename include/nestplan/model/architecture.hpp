@@ -94,13 +94,13 @@ struct Projection {
 
 /// An encoder of images or sound whose outputs stand among the tokens of a language model.
 struct Tower {
-  std::string id;       ///< "vision", "audio"
-  Architecture blocks;  ///< without vocabulary
+  std::string id;           ///< "vision", "audio"
+  Architecture blocks;      ///< without vocabulary
   std::int64_t tokens = 0;  ///< per sample, unless told otherwise
   std::vector<Projection> stem;
-  bool positions = false;    ///< a table is added behind the stem; sinusoids, not parameters
-  std::int64_t merge = 1;    ///< tokens that become one of the language model
-  bool averaged = false;     ///< they are averaged in front of the last norm; else concatenated
+  bool positions = false;  ///< a table is added behind the stem; sinusoids, not parameters
+  std::int64_t merge = 1;  ///< tokens that become one of the language model
+  bool averaged = false;   ///< they are averaged in front of the last norm; else concatenated
   std::vector<Projection> projector;  ///< behind the last norm
   std::int64_t markers = 0;  ///< learned vectors that mark start and end, as wide as the output
 };

@@ -26,7 +26,7 @@ std::int64_t max_positions(const Model& model);
 
 /// A part of a model with a token count of its own, beside the sequence.
 struct TokenCount {
-  std::string part;        ///< "decoder", "vision", "audio", "text"
+  std::string part;         ///< "decoder", "vision", "audio", "text"
   std::int64_t tokens = 0;  ///< per sample unless told otherwise; 0: as many as the sequence
 };
 std::vector<TokenCount> token_counts(const Model& model);

@@ -24,7 +24,7 @@ struct UNet {
   std::string family;
   std::int64_t in_channels = 0;
   std::int64_t out_channels = 0;
-  std::int64_t sample_size = 0;  ///< side of the latent image; halves from level to level
+  std::int64_t sample_size = 0;       ///< side of the latent image; halves from level to level
   std::int64_t layers_per_level = 0;  ///< resnets on the way down; one more on the way up
   std::vector<UNetLevel> levels;      ///< the finest first
   UNetLevel middle;

@@ -34,6 +34,7 @@ struct Ticket {
   Total best = kNoTotal;            ///< best value anybody has found
   Total lower_bound = 0;            ///< no plan that was not yet looked for costs less
   std::int64_t waiting = 0;         ///< entries left
+  bool stop = false;                ///< another group was stopped: so is this one
 };
 
 /// Where groups of ranks get their configurations, best bound first, and share the best value.
@@ -50,7 +51,8 @@ class Board {
   virtual Ticket exchange(const std::vector<BoardEntry>& back, Total best) = 0;
 
   /// Whether this group's best is the best of all; collective over the groups, called once, last.
-  virtual bool wins(Total best, const PlanKey& key) = 0;
+  /// `stopped`: before all was done.
+  virtual bool wins(Total best, const PlanKey& key, bool stopped) = 0;
 };
 
 /// The queue behind a board: by rising bound; entries that cannot beat `best` are dropped.
@@ -58,6 +60,7 @@ class BoardQueue {
  public:
   void post(std::vector<BoardEntry> entries);
   void put_back(const BoardEntry& entry) { queue_.push(entry); }
+  void clear() { queue_ = {}; }
   void offer(Total best) { best_ = best < best_ ? best : best_; }
 
   /// The next entry to visit, or up to `batch` entries that are to be bounded first.
@@ -73,7 +76,7 @@ class LocalBoard final : public Board {
  public:
   void post(std::vector<BoardEntry> entries) override { queue_.post(std::move(entries)); }
   Ticket exchange(const std::vector<BoardEntry>& back, Total best) override;
-  bool wins(Total, const PlanKey&) override { return true; }
+  bool wins(Total, const PlanKey&, bool) override { return true; }
 
  private:
   BoardQueue queue_;

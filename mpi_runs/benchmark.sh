@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Times whole `nestplan plan` processes, start-up and files included, and prints a table.
+#   benchmark.sh [--runs N] [--ranks R] [--nest DIR [--reference FILE]] [--only PATTERN]
+#     --runs N          runs of each search; the table has their least and their median (default 3)
+#     --ranks R         under `mpirun -n R` (default: no mpirun)
+#     --nest DIR        also the NEST instances of DIR/index.json
+#     --reference FILE  seconds of another solver on them (default: DIR/reference.json, if there)
+#     --only PATTERN    only searches whose name matches the shell pattern
+# Peak memory is that of one process (of mpirun's, under --ranks) and needs GNU time.
+set -euo pipefail
+export LC_ALL=C
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build_dir=${NESTPLAN_BUILD_DIR:-$source_dir/build}
+runs=3 ranks=0 nest='' reference='' only='*'
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --help) usage; exit 0 ;;
+    --runs|--ranks|--nest|--reference|--only)
+      [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
+      declare "${1#--}=$2"; shift 2 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+[[ $runs =~ ^[1-9][0-9]*$ && $ranks =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+if [ -n "$nest" ] && [ ! -f "$nest/index.json" ]; then
+  echo "$nest/index.json: no such file" >&2; exit 2
+fi
+if [ -z "$reference" ] && [ -n "$nest" ] && [ -f "$nest/reference.json" ]; then
+  reference=$nest/reference.json
+fi
+[ -z "$reference" ] || [ -f "$reference" ] || { echo "$reference: no such file" >&2; exit 2; }
+
+if [ -z "${NESTPLAN_BUILD_DIR:-}" ]; then
+  "$source_dir/mpi_runs/install_dependencies.sh"
+  [ -f "$build_dir/CMakeCache.txt" ] ||
+    cmake -S "$source_dir" -B "$build_dir" -DCMAKE_BUILD_TYPE=Release -DNESTPLAN_TESTS=OFF >&2
+  cmake --build "$build_dir" --target nestplan --parallel "$(nproc)" >&2
+fi
+nestplan=$build_dir/src/cli/nestplan
+[ -x "$nestplan" ] || { echo "$nestplan: not built" >&2; exit 2; }
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+launcher=()
+if [ "$ranks" -gt 0 ]; then launcher=(mpirun -n "$ranks"); fi
+gnu_time=()
+if /usr/bin/time -f %M true 2>/dev/null; then gnu_time=(/usr/bin/time -q -f %M -o "$scratch/peak"); fi
+
+# One JSON object a line, without blanks: what index.json and reference.json hold.
+objects() { tr -d ' \n\r\t' <"$1" | sed 's/{"id":/\n&/g' | grep '^{"id":'; }
+# field OBJECT KEY: a string, a number or the inside of an array.
+field() {
+  [[ $1 =~ \"$2\":(\"([^\"]*)\"|\[([^]]*)\]|([-+.0-9eE]+)) ]] || return 1
+  echo "${BASH_REMATCH[2]}${BASH_REMATCH[3]}${BASH_REMATCH[4]}"
+}
+
+declare -A reference_s
+if [ -n "$reference" ]; then
+  while IFS= read -r object; do
+    if [ "$(field "$object" status)" = ok ]; then
+      reference_s[$(field "$object" id)]=$(field "$object" wall_s)
+    fi
+  done < <(objects "$reference")
+fi
+
+# search NAME FLAG…: runs it, prints its line and keeps it for the summary.
+search() {
+  local name=$1 run begin end status outcome peak=- least median ratio=-
+  shift
+  # shellcheck disable=SC2053  # a pattern
+  [[ $name == $only ]] || return 0
+  : >"$scratch/seconds"
+  for ((run = 0; run < runs; ++run)); do
+    begin=${EPOCHREALTIME/./}
+    status=0
+    "${gnu_time[@]}" "${launcher[@]}" "$nestplan" plan "$@" -q --json \
+      >"$scratch/out" 2>"$scratch/err" || status=$?
+    end=${EPOCHREALTIME/./}
+    case $status in
+X
+      3) outcome=infeasible ;;
+      *) echo "$name: exit code $status: $(tail -1 "$scratch/err")" >&2; exit 1 ;;
+    esac
+    echo $((end - begin)) >>"$scratch/seconds"
+    if [ ${#gnu_time[@]} -gt 0 ]; then
+      peak=$(tail -1 "$scratch/peak" | awk '{printf "%.1f", $1 / 1024}')
+    fi
+  done
+  read -r least median < <(sort -n "$scratch/seconds" | awk '
+    {t[NR] = $1 / 1e6}
+    END {printf "%.4f %.4f\n", t[1], (t[int((NR + 1) / 2)] + t[int((NR + 2) / 2)]) / 2}')
+  if [ -n "${reference_s[$name]:-}" ]; then
+    ratio=$(awk -v r="${reference_s[$name]}" -v t="$least" 'BEGIN {printf "%.1f", r / t}')
+  fi
+  printf '%-44s %10s %10s %10s %14s %10s %9s\n' "$name" "$least" "$median" "$peak" "$outcome" \
+    "${reference_s[$name]:--}" "$ratio"
+  echo "$least $ratio" >>"$scratch/table"
+}
+
+printf '%-44s %10s %10s %10s %14s %10s %9s\n' search 'min [s]' 'median [s]' 'peak [MiB]' \
+  'iteration [s]' 'other [s]' 'ratio'
+: >"$scratch/table"
+
+inputs=$source_dir/inputs
+llama405=(--model "$inputs/models/llama-3.1-405b" --cluster "$inputs/clusters/h100-16384.json"
+          --global-batch 2048 --seq 8192)
+search llama-3.1-405b-16384-even "${llama405[@]}"
+search llama-3.1-405b-16384-uneven "${llama405[@]}" --allow-uneven-batch
+
+if [ -n "$nest" ]; then
+  while IFS= read -r object; do
+    search "$(field "$object" id)" --graph "$nest/$(field "$object" graph)" \
+      --cluster "$nest/$(field "$object" cluster)" --allow-uneven-batch \
+      --global-batch "$(field "$object" global_batch)" \
+      --state-bytes "$(field "$object" state_bytes)"
+  done < <(objects "$nest/index.json")
+fi
+
+awk '
+  {total += $1; if ($1 > slowest) slowest = $1}
+  $2 != "-" {++compared; logs += log($2); if (least == "" || $2 < least) least = $2}
+  END {
+    if (NR == 0) {print "no search has such a name"; exit 1}
+    printf "%d searches: %.2f s together, %.2f s the slowest\n", NR, total, slowest
+    if (compared)
+      printf "%d compared: %.1f times as fast in the geometric mean, %.1f at least\n", compared,
+             exp(logs / compared), least
+  }' "$scratch/table"

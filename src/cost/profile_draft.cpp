@@ -1,0 +1,45 @@
+#include "cost/profile_draft.hpp"
+
+#include <algorithm>
+
+namespace nestplan::cost {
+namespace {
+
+std::string joined(const std::string& layer, const std::string& part) {
+  return part.empty() ? layer : layer + "." + part;
+}
+
+}  // namespace
+
+Op Draft::add(const std::string& layer, const std::string& block, const std::string& name) {
+  std::string id = layer;
+  if (granularity_ == Granularity::kBlock) id = joined(layer, block);
+  if (granularity_ == Granularity::kOperator) id = joined(layer, name);
+  const auto [entry, inserted] = index_.emplace(std::move(id), static_cast<int>(layers_.size()));
+  if (inserted) layers_.push_back({entry->first, {}});
+  return {operators_++, entry->second};
+}
+
+void Draft::connect(const Tensor& tensor, Op to) {
+  if (tensor.producer.layer == to.layer) return;
+  double& bytes = tensors_[{tensor.producer.layer, to.layer}][tensor.producer.id];
+  bytes = std::max(bytes, tensor.bytes);
+}
+
+std::vector<Draft::Edge> Draft::edges() const {
+  std::vector<Edge> edges;
+  for (const auto& [ends, tensors] : tensors_) {
+    Edge edge{ends.first, ends.second, 0};
+    for (const auto& [producer, bytes] : tensors) edge.bytes += bytes;
+    edges.push_back(edge);
+  }
+  return edges;
+}
+
+void Draft::finish() {
+  for (const Edge& edge : edges()) {
+    layers_[static_cast<std::size_t>(edge.to)].cost.checkpoint_bytes += edge.bytes;
+  }
+}
+
+}  // namespace nestplan::cost

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cost/profile_draft.hpp"
+#include "nestplan/cost/operators.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/model/architecture.hpp"
+
+namespace nestplan::cost {
+
+inline constexpr double kFp32 = 4;
+inline constexpr double kTokenIdBytes = 8;  // int64
+
+/// What one device sees of a stack of blocks under one (tp, micro-batch): the widths of its share.
+struct Share {
+  const model::Architecture& a;
+  double tp = 1;
+  double sequences = 1;   ///< of a micro-batch
+  double sequence = 0;    ///< tokens of one
+  double tokens = 0;      ///< of a micro-batch
+  double row_tokens = 0;  ///< those it holds outside of attention and MLP
+  double padded_vocab = 0;
+  bool sequence_parallel = false;
+
+  double hidden() const { return static_cast<double>(a.hidden); }
+  double qkv() const { return static_cast<double>(a.qkv_width()) / tp; }
+  double query() const { return static_cast<double>(a.query_width()) / tp; }
+  double key_value() const { return static_cast<double>(2 * a.kv_width()) / tp; }
+  double query_and_key() const { return static_cast<double>(a.query_width() + a.kv_width()) / tp; }
+  double ffn() const { return static_cast<double>(a.ffn) / tp; }
+  double mlp_in() const { return static_cast<double>(a.mlp_in_width()) / tp; }
+  double vocab() const { return padded_vocab / tp; }
+  double heads() const { return static_cast<double>(a.heads) / tp; }
+  double kv_heads() const { return static_cast<double>(a.kv_heads) / tp; }
+  double rows() const { return row_tokens * hidden(); }
+
+  double parameters(const model::ParameterCount& count) const {
+    return count.per_device(static_cast<std::int64_t>(tp), static_cast<std::int64_t>(padded_vocab));
+  }
+};
+
+/// `sequence` tokens a sequence, through the stack `a`.
+Share make_share(const model::Architecture& a, const ProfileOptions& options, std::int64_t sequence,
+                 std::int64_t tp, std::int64_t micro_batch);
+
+/// (query, key) pairs of one sequence that the mask of block `layer` admits. Conventions: a causal
+/// mask counts as half of s² (not s(s+1)/2); a window of w < s as w·s - w²/2, or as w·s where
+/// nothing is masked.
+double attention_pairs(const model::Architecture& a, double tokens, std::int64_t layer);
+
+/// Adds the operators of a layer up.
+class Timer {
+ public:
+  Timer(const CostModel& costs, model::LayerCost& cost) : costs_(costs), cost_(cost) {}
+
+  /// y[tokens,out] = x[tokens,in]·W; backward is dx = dy·Wᵀ and dW += xᵀ·dy, the latter
+  /// accumulated in fp32 (one read and one write of the gradient).
+  void linear(double tokens, double in, double out) { product(tokens, in, out, tokens * in); }
+
+  /// A convolution as the product it is computed as: `in` is kernel size times input channels, of
+  /// which only `input_elements` differ.
+  void convolution(double pixels, double in, double out, double input_elements) {
+    product(pixels, in, out, input_elements);
+  }
+
+  void attention(Attention op) {
+    forward(op);
+    op.backward = true;
+    backward(op);
+  }
+
+  /// An element-wise or normalisation kernel, by the activations it moves in each direction.
+  void elementwise(double forward_elements, double backward_elements) {
+    const double bytes = costs_.precision().activation_bytes;
+    forward(MemoryBound{bytes * forward_elements});
+    if (backward_elements > 0) backward(MemoryBound{bytes * backward_elements});
+  }
+
+  /// Forward reads x and writes y; backward reads x and dy and writes dx.
+  void norm(double elements) { elementwise(2 * elements, 3 * elements); }
+
+  /// The sum of two branches (with bias and dropout fused in), and of their gradients.
+  void residual(double elements) { elementwise(3 * elements, 3 * elements); }
+
+  /// An activation function that reads `in` and writes `out`.
+  void activation(double in, double out) { elementwise(in + out, 2 * in + out); }
+
+  void memory(double forward_bytes, double backward_bytes) {
+    forward(MemoryBound{forward_bytes});
+    backward(MemoryBound{backward_bytes});
+  }
+
+ private:
+  void product(double tokens, double in, double out, double input_elements) {
+    const double bytes = costs_.precision().activation_bytes;
+    forward(Matmul{tokens, out, in, bytes});
+    backward(Matmul{tokens, in, out, bytes});
+    backward(Matmul{in, out, tokens, 2 * kFp32});
+    if (costs_.precision().operand_bytes < bytes) {
+      forward(MemoryBound{cast_bytes(input_elements)});
+      backward(MemoryBound{cast_bytes(tokens * out)});
+    }
+  }
+
+  /// Operands narrower than the activations are cast, with a transposed copy for the weight
+  /// gradient. Weights are cast once per iteration, which is left out.
+  double cast_bytes(double elements) const {
+    return elements * (costs_.precision().activation_bytes + 2 * costs_.precision().operand_bytes);
+  }
+
+  void forward(const Operator& op) { cost_.forward_s += costs_.seconds(op); }
+  void backward(const Operator& op) { cost_.backward_s += costs_.seconds(op); }
+
+  const CostModel& costs_;
+  model::LayerCost& cost_;
+};
+
+/// Appends the collectives of tensor parallelism. A hidden state enters a split region through
+/// `enter` and leaves it, as partial sums, through `leave`.
+class Messages {
+ public:
+  /// For states of `share`, `width` elements a token.
+  Messages(const Share& share, double width, double activation_bytes, model::LayerCost& cost)
+      : share_(share), bytes_(share.tokens * width * activation_bytes), cost_(cost) {}
+
+  /// In front of a column-parallel product. With sequence parallelism its input is saved sharded
+  /// and gathered again for the weight gradient.
+  void enter();
+
+  /// Behind a row-parallel product or a lookup in a split table.
+  void leave();
+
+  /// Maximum, sum of exponentials and target logit of every token, in fp32.
+  void loss();
+
+ private:
+  void add(model::Phase phase, model::CollectiveOp op, double bytes);
+
+  const Share& share_;
+  double bytes_;
+  model::LayerCost& cost_;
+};
+
+}  // namespace nestplan::cost

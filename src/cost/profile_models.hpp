@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cost/profile_draft.hpp"
+#include "nestplan/cost/operators.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/model/model.hpp"
+
+namespace nestplan::cost {
+
+/// One strategy column of a graph in the making.
+struct Drawing {
+  Draft& draft;
+  const CostModel& costs;
+  const ProfileOptions& options;
+  std::int64_t tp = 1;
+  std::int64_t micro_batch = 1;
+
+  /// Tokens of a part of the model that has a count of its own (see model::token_counts).
+  std::int64_t tokens(const std::string& part, std::int64_t fallback) const;
+};
+
+/// `embedding`, `layer.0` … `layer.L-1`, `head`.
+void draw(const model::Architecture& model, const Drawing& drawing);
+
+/// `encoder.embedding`, `encoder.layer.i`, `encoder.norm`, which every `decoder.layer.i` reads
+/// beside the layer before it; `decoder.embedding`; `head`.
+void draw(const model::EncoderDecoder& model, const Drawing& drawing);
+
+/// For every tower T `T.embedding`, `T.layer.i`, `T.projector`, which `embedding` reads;
+/// `embedding`, `layer.i`, `head`.
+void draw(const model::Multimodal& model, const Drawing& drawing);
+
+/// `conditioning`, and the steps of model::unet_layers.
+void draw(const model::UNet& model, const Drawing& drawing);
+
+}  // namespace nestplan::cost

@@ -1,0 +1,143 @@
+#include "nestplan/distributed/solve.hpp"
+
+#include <algorithm>
+#include <boost/archive/binary_iarchive.hpp>
+#include <boost/archive/binary_oarchive.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/utility.hpp>
+#include <boost/serialization/vector.hpp>
+#include <cstring>
+#include <map>
+#include <sstream>
+
+#include "distributed/layout.hpp"
+#include "distributed/mpi_board.hpp"
+#include "distributed/mpi_team.hpp"
+#include "solver/search.hpp"
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::cost::PlacedStage& stage, const unsigned /*version*/) {
+  archive& stage.layers& stage.strategy& stage.position& stage.recompute& stage.zero;
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::cost::PlacedPlan& plan, const unsigned /*version*/) {
+  archive& plan.dp& plan.dp_inner& plan.stages;
+}
+
+}  // namespace boost::serialization
+
+namespace nestplan::distributed {
+namespace {
+
+using solver::SearchResult;
+using solver::Total;
+
+/// What a group found, as it travels to rank 0.
+struct Report {
+  std::vector<cost::PlacedPlan> plan;  ///< one or none
+  std::string total, lower_bound;      ///< raw bytes: no archive knows 128-bit numbers
+  bool complete = true;
+  std::int64_t tables = 0, cells = 0;
+  std::vector<std::pair<std::string, std::int64_t>> rejected;
+
+  template <class Archive>
+  void serialize(Archive& archive, const unsigned /*version*/) {
+    archive& plan& total& lower_bound& complete& tables& cells& rejected;
+  }
+};
+
+std::string raw(Total value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+Total from_raw(const std::string& bytes) {
+  Total value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::vector<std::byte> to_bytes(const SearchResult& result) {
+  Report report;
+  if (result.plan) report.plan.push_back(*result.plan);
+  report.total = raw(result.total);
+  report.lower_bound = raw(result.lower_bound);
+  report.complete = result.complete;
+  report.tables = result.stats.tables;
+  report.cells = result.stats.cells;
+  report.rejected = result.stats.rejected;
+  std::ostringstream out;
+  boost::archive::binary_oarchive(out) << report;
+  const std::string text = out.str();
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+Report to_report(const std::vector<std::byte>& bytes) {
+  std::istringstream in(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  Report report;
+  boost::archive::binary_iarchive(in) >> report;
+  return report;
+}
+
+/// The best of what the groups found; of equal plans the canonical one.
+SearchResult merge(const SearchResult& own, const std::vector<std::vector<std::byte>>& reports,
+                   int ranks) {
+  SearchResult result = own;
+  result.stats.tables = 0;
+  result.stats.cells = 0;
+  result.stats.ranks = ranks;
+  std::map<std::string, std::int64_t> rejected;
+  for (const auto& bytes : reports) {
+    if (bytes.empty()) continue;
+    const Report report = to_report(bytes);
+    const Total total = from_raw(report.total);
+    result.complete = result.complete && report.complete;
+    result.lower_bound = std::min(result.lower_bound, from_raw(report.lower_bound));
+    result.stats.tables += report.tables;
+    result.stats.cells += report.cells;
+    for (const auto& [reason, count] : report.rejected) rejected[reason] += count;
+    if (report.plan.empty()) continue;
+    const cost::PlacedPlan& plan = report.plan.front();
+    if (!result.plan || total < result.total ||
+        (total == result.total && solver::canonically_before(plan, *result.plan))) {
+      result.plan = plan;
+      result.total = total;
+    }
+  }
+  if (result.complete && result.plan) result.lower_bound = result.total;
+  result.stats.rejected.assign(rejected.begin(), rejected.end());
+  return result;
+}
+
+}  // namespace
+
+std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
+                                 const solver::SearchSettings& settings, const mpi::Comm& world,
+                                 const std::optional<RankLayout>& wanted) {
+  solver::check_options(problem.options);
+  const solver::Instance instance(problem, network, solver::Lattice::enumerate(problem.graph),
+                                  settings.collapse);
+  const RankLayout layout =
+      wanted ? *wanted : choose_layout(instance, world.size(), settings.memory_limit_bytes);
+  const int group = world.rank() / layout.team.size();
+  const bool leads = world.rank() % layout.team.size() == 0;
+  MpiBoard board(world.split(leads ? 0 : 1, world.rank()));
+  const auto serve = [&board, leads] {
+    if (leads) board.serve();
+  };
+  MpiTeam team(world.split(group, world.rank()), layout.team, serve);
+  solver::SearchSettings mine = settings;
+  mine.stop_requested = [&] {
+    serve();
+    return settings.stop_requested && settings.stop_requested();
+  };
+  if (world.rank() != 0) mine.progress = nullptr;
+  const SearchResult result = solver::Search(instance, mine, team, board).run();
+  const auto reports = world.all_gather(leads ? to_bytes(result) : std::vector<std::byte>{});
+  if (world.rank() != 0) return std::nullopt;
+  return solver::to_plan(instance, merge(result, reports, world.size()));
+}
+
+}  // namespace nestplan::distributed

@@ -1,0 +1,231 @@
+#include "nestplan/mpi/mpi.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+
+namespace nestplan::mpi {
+namespace {
+
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
+int tag_of(Tag tag) { return static_cast<int>(tag); }
+
+std::int64_t number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoll(text);
+}
+
+}  // namespace
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw MpiError(fmt::format("{} failed: {}", call,
+                             std::string(text.data(), static_cast<std::size_t>(length))));
+}
+
+Request& Request::operator=(Request&& other) noexcept {
+  std::swap(request_, other.request_);
+  return *this;
+}
+
+Request::~Request() {
+  // While an exception unwinds the stack nobody may be left to complete it.
+  if (request_ != MPI_REQUEST_NULL && std::uncaught_exceptions() == 0) {
+    MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+}
+
+bool Request::test() {
+  int done = 0;
+  check(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  return done != 0;
+}
+
+void Request::wait() { check(MPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+
+Comm::Comm(MPI_Comm comm) : comm_(comm) {
+  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Comm Comm::duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return Comm(copy);
+}
+
+Comm& Comm::operator=(Comm&& other) noexcept {
+  std::swap(comm_, other.comm_);
+  return *this;
+}
+
+Comm::~Comm() {
+  if (comm_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+}
+
+int Comm::rank() const {
+  int rank = 0;
+  check(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int Comm::size() const {
+  int size = 0;
+  check(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  return size;
+}
+
+Comm Comm::split(int color, int key) const {
+  MPI_Comm part = MPI_COMM_NULL;
+  check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
+  return Comm(part);
+}
+
+Comm Comm::split_by_node() const {
+  MPI_Comm part = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &part),
+        "MPI_Comm_split_type");
+  return Comm(part);
+}
+
+void Comm::barrier() const { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+
+void Comm::broadcast(std::span<std::byte> data, int root) const {
+  for (std::size_t sent = 0; sent < data.size(); sent += kMostAtOnce) {
+    const std::size_t bytes = std::min(kMostAtOnce, data.size() - sent);
+    check(MPI_Bcast(data.data() + sent, static_cast<int>(bytes), MPI_BYTE, root, comm_),
+          "MPI_Bcast");
+  }
+}
+
+std::vector<std::vector<std::byte>> Comm::all_gather(std::span<const std::byte> mine) const {
+  const auto ranks = static_cast<std::size_t>(size());
+  std::vector<int> counts(ranks);
+  const int count = static_cast<int>(mine.size());
+  check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  std::vector<int> offsets(ranks, 0);
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
+  std::vector<std::byte> all(static_cast<std::size_t>(offsets.back() + counts.back()));
+  check(MPI_Allgatherv(mine.data(), count, MPI_BYTE, all.data(), counts.data(), offsets.data(),
+                       MPI_BYTE, comm_),
+        "MPI_Allgatherv");
+  std::vector<std::vector<std::byte>> result;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const auto begin = all.begin() + offsets[r];
+    result.emplace_back(begin, begin + counts[r]);
+  }
+  return result;
+}
+
+Request Comm::all_gather_doubles(std::span<const double> mine, const std::vector<int>& counts,
+                                 const std::vector<int>& offsets, double* all) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_DOUBLE, all, counts.data(),
+                        offsets.data(), MPI_DOUBLE, comm_, &request),
+        "MPI_Iallgatherv");
+  return Request(request);
+}
+
+std::int64_t Comm::max(std::int64_t value) const {
+  std::int64_t result = 0;
+  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+  return result;
+}
+
+double Comm::sum(double value) const {
+  double result = 0;
+  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_SUM, comm_), "MPI_Allreduce");
+  return result;
+}
+
+double Comm::max(double value) const {
+  double result = 0;
+  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
+  return result;
+}
+
+double Comm::min(double value) const {
+  double result = 0;
+  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MIN, comm_), "MPI_Allreduce");
+  return result;
+}
+
+void Comm::send(std::span<const std::byte> data, int to, Tag tag) const {
+  check(MPI_Send(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, tag_of(tag), comm_),
+        "MPI_Send");
+}
+
+std::vector<std::byte> Comm::receive(int from, Tag tag) const {
+  MPI_Status status;
+  check(MPI_Probe(from, tag_of(tag), comm_, &status), "MPI_Probe");
+  int bytes = 0;
+  check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  std::vector<std::byte> data(static_cast<std::size_t>(bytes));
+  check(MPI_Recv(data.data(), bytes, MPI_BYTE, from, tag_of(tag), comm_, MPI_STATUS_IGNORE),
+        "MPI_Recv");
+  return data;
+}
+
+std::optional<int> Comm::probe(Tag tag) const {
+  MPI_Status status;
+  int arrived = 0;
+  check(MPI_Iprobe(MPI_ANY_SOURCE, tag_of(tag), comm_, &arrived, &status), "MPI_Iprobe");
+  if (arrived == 0) return std::nullopt;
+  return status.MPI_SOURCE;
+}
+
+Request Comm::send_doubles(std::span<const double> data, int to, Tag tag) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_DOUBLE, to, tag_of(tag), comm_,
+                  &request),
+        "MPI_Isend");
+  return Request(request);
+}
+
+Request Comm::receive_doubles(std::span<double> data, int from, Tag tag) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_DOUBLE, from, tag_of(tag), comm_,
+                  &request),
+        "MPI_Irecv");
+  return Request(request);
+}
+
+void Comm::progress() const {
+  int arrived = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &arrived, MPI_STATUS_IGNORE);
+}
+
+void Comm::abort(int code) const {
+  MPI_Abort(comm_, code);
+  std::_Exit(code);
+}
+
+Environment::Environment() { check(MPI_Init(nullptr, nullptr), "MPI_Init"); }
+
+Environment::~Environment() {
+  if (std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+bool started_by_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+std::int64_t processes_meant() {
+  std::int64_t most = 1;
+  for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PBS_NP", "LSB_DJOB_NUMPROC"}) {
+    most = std::max(most, number_in(name));
+  }
+  return most;
+}
+
+}  // namespace nestplan::mpi
