@@ -79,7 +79,7 @@ search() {
       >"$scratch/out" 2>"$scratch/err" || status=$?
     end=${EPOCHREALTIME/./}
     case $status in
-X
+      0) outcome=$(printf %.6g "$(field "$(tr -d ' \n' <"$scratch/out")" iteration_time_s)") ;;
       3) outcome=infeasible ;;
       *) echo "$name: exit code $status: $(tail -1 "$scratch/err")" >&2; exit 1 ;;
     esac

@@ -4,10 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <sstream>
 
+#include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -15,6 +14,7 @@ namespace nestplan::cli {
 namespace {
 
 constexpr std::string_view kSection = "plan";
+constexpr std::size_t kShownName = 60;  ///< of a name in a configuration file that is not known
 
 struct Subcommand {
   Command command;
@@ -57,7 +57,9 @@ void add_option(CLI::App& app, const Option& option, RawValues& raw) {
   };
   CLI::Option* added = nullptr;
   if (option.is_switch()) {
-    added = app.add_flag_callback(names, [&raw, name = option.name] { raw[name] = {"true"}; });
+    added = app.add_flag_function(names, [&raw, name = option.name](std::int64_t count) {
+      raw[name] = {count > 0 ? "true" : "false"};
+    });
   } else {
     added = app.add_option(names, store);
     added->type_name(std::string(option.value));
@@ -96,18 +98,18 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 /// Items of the `[plan]` section of a configuration file.
 RawValues read_config(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw IoError(fmt::format("{}: {}", path, std::strerror(errno)));
+  std::istringstream file(io::read_text(path));
   const std::vector<std::string> keys = config_keys();
   RawValues values;
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
     if (item.name == "++" || item.name == "--") continue;  // CLI11's marks of a section's ends
     if (item.parents != std::vector<std::string>{std::string(kSection)}) {
-      throw InvalidInput(
-          fmt::format("{}: {}: not in the section [{}]", path, item.fullname(), kSection));
+      throw InvalidInput(fmt::format("{}: {}: not in the section [{}]", path,
+                                     util::quoted(item.fullname(), kShownName), kSection));
     }
     if (std::find(keys.begin(), keys.end(), item.name) == keys.end()) {
-      throw InvalidInput(fmt::format("{}: [{}] {}: unknown key{}", path, kSection, item.name,
+      throw InvalidInput(fmt::format("{}: [{}] {}: unknown key{}", path, kSection,
+                                     util::quoted(item.name, kShownName),
                                      util::hint(item.name, keys)));
     }
     auto& collected = values[option_named(item.name)];
@@ -244,6 +246,8 @@ Invocation parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();
     throw InvalidConfig(what.substr(0, what.find(':')) + ": a value is needed");
+  } catch (const CLI::ConversionError& error) {
+    throw InvalidConfig(std::string(error.what()) + ": neither true nor false");
   } catch (const CLI::ParseError& error) {
     throw InvalidConfig(first_line(error.what()));
   }

@@ -17,8 +17,7 @@ struct Invocation {
 };
 
 /// Understands a command line; defaults < `--config` file < flags.
-/// Throws InvalidConfig (flags) or InvalidInput (the file) with one line, IoError for a file that
-/// cannot be read.
+/// Throws InvalidConfig (flags) or InvalidInput (the file) with one line.
 Invocation parse_command_line(int argc, const char* const* argv);
 
 /// The options of `plan` as a file that `--config` reads back to the same options.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "cli/text.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::cli {
@@ -45,11 +47,18 @@ void print_error_text(std::string_view text) {
   if (!g_mute) write_all(STDERR_FILENO, text);
 }
 
-void print_message(std::string_view line) { print_error_text(std::string(line) + '\n'); }
+void print_message(std::string_view line) { print_error_text(printable(line) + '\n'); }
 
 void mute() { g_mute = true; }
 
 void unmute() { g_mute = false; }
+
+bool names_standard_output(const std::string& file) {
+  struct stat named {};
+  struct stat standard {};
+  return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace nestplan::cli {
@@ -11,12 +12,15 @@ void print_result(std::string_view text);
 /// Writes to stderr as it stands; failures are ignored, there is nowhere left to report them.
 void print_error_text(std::string_view text);
 
-/// The same for one line.
+/// The same for one line, whatever the names in it are: what would break it is escaped.
 void print_message(std::string_view line);
 
 /// From here on nothing is printed: another rank speaks. `unmute` takes it back.
 void mute();
 void unmute();
+
+/// True if `file` is where stdout goes.
+bool names_standard_output(const std::string& file);
 
 /// True if stderr is a terminal.
 bool stderr_is_terminal();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <variant>
@@ -151,15 +150,6 @@ std::vector<std::string> member_names(const nlohmann::json& object, const char* 
   return names;
 }
 
-nlohmann::json read_object(const std::string& path) {
-  std::ifstream file(path);
-  nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) {
-    throw InvalidInput(fmt::format("{}: not a JSON object when read again", path));
-  }
-  return document;
-}
-
 std::string stages_text(const nlohmann::json& stages) {
   Table table({{"stage", Table::Align::kRight},
                {"layers"},
@@ -168,7 +158,7 @@ std::string stages_text(const nlohmann::json& stages) {
                {"devices", Table::Align::kRight},
                {"recompute"},
                {"ZeRO", Table::Align::kRight},
-               {"micro-batch", Table::Align::kRight},
+               {"per micro-batch", Table::Align::kRight},
                {"memory", Table::Align::kRight}});
   std::size_t number = 0;
   for (const nlohmann::json& stage : stages) {
@@ -379,8 +369,8 @@ Description describe_model(const std::string& path, const Flags& flags) {
   return d;
 }
 
-Description describe_cluster(const std::string& path) {
-  const model::Cluster cluster = io::read_cluster(path);
+Description describe_cluster(const std::string& path, std::string_view text) {
+  const model::Cluster cluster = io::parse_cluster(text, path);
   const auto& levels = cluster.network.levels;
   const std::vector<double> effective = effective_bandwidths(levels);
 
@@ -390,7 +380,7 @@ Description describe_cluster(const std::string& path) {
                {"devices each", Table::Align::kRight},
                {"bandwidth", Table::Align::kRight},
                {"oversubscription", Table::Align::kRight},
-               {"effective β", Table::Align::kRight},
+               {"in collectives", Table::Align::kRight},
                {"latency", Table::Align::kRight}});
   Json json_levels = Json::array();
   std::int64_t size = 1;
@@ -433,8 +423,8 @@ Description describe_cluster(const std::string& path) {
   return d;
 }
 
-Description describe_graph(const std::string& path) {
-  const model::Graph graph = io::read_graph(path);
+Description describe_graph(const std::string& path, std::string_view text) {
+  const model::Graph graph = io::parse_graph(text, path);
   const bool chain = is_chain(graph);
   const std::optional<std::int64_t> downsets = count_downsets(graph);
 
@@ -489,14 +479,14 @@ Description describe_graph(const std::string& path) {
   return d;
 }
 
-Description describe_plan(const std::string& path) {
-  const nlohmann::json plan = read_object(path);
+Description describe_plan(const std::string& path, std::string_view text) {
+  const auto plan = nlohmann::json::parse(text);  // has been through detect_format
   const nlohmann::json none = nlohmann::json::object();
   const nlohmann::json& strategy = plan.contains("strategy") ? plan.at("strategy") : none;
 
   std::string summary = member_text(plan, "status");
   if (const auto seconds = member_number(plan, "iteration_time_s")) {
-    summary += fmt::format(", {} per iteration (objective {})", util::format_seconds(*seconds),
+    summary += fmt::format(", {} per iteration (objective {})", precise_seconds(*seconds),
                            member_text(plan, "objective"));
   }
   std::string degrees;
@@ -507,7 +497,10 @@ Description describe_plan(const std::string& path) {
   }
 
   Description d;
-  d.text = title("plan", "", path) + line("status", summary) + line("strategy", degrees);
+  const std::string name =
+      fmt::format("of {} on {}", member_text(plan, "model"), member_text(plan, "cluster"));
+  d.text = fmt::format("plan {} ({})\n", name, printable(path)) + line("status", summary) +
+           line("strategy", degrees);
   if (plan.contains("stages")) d.text += '\n' + stages_text(plan.at("stages"));
   d.json = Json{{"kind", "plan"}, {"file", path}};
   for (const auto& [key, value] : plan.items()) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/flags.hpp"
 
@@ -13,10 +14,11 @@ struct Description {
   nlohmann::ordered_json json;  ///< SI numbers, units in the keys
 };
 
-/// All throw InvalidInput or IoError like the readers they use.
+/// All throw InvalidInput or IoError like the readers they use. `text` is what the file at `path`
+/// holds: a pipe can be read only once.
 Description describe_model(const std::string& path, const Flags& flags);
-Description describe_cluster(const std::string& path);
-Description describe_graph(const std::string& path);
-Description describe_plan(const std::string& path);
+Description describe_cluster(const std::string& path, std::string_view text);
+Description describe_graph(const std::string& path, std::string_view text);
+Description describe_plan(const std::string& path, std::string_view text);
 
 }  // namespace nestplan::cli

@@ -69,12 +69,31 @@ std::map<std::string, std::int64_t> parse_tokens(std::string_view text) {
   return tokens;
 }
 
+/// What `step` gives. The options and the device that it complains about are called by the flag or
+/// the file that they came from.
+template <typename Step>
+auto blamed(const std::string& cluster_file, Step step) {
+  try {
+    return step();
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig(fmt::format("--{}", error.what()));
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("{}: {}", cluster_file, error.what()));
+  }
+}
+
 model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
                            const model::Cluster& cluster, std::vector<std::string>& remarks) {
   const model::Model model = io::read_model(flags.model);
+  const cost::ProfileOptions options = profile_options(flags, needed, model, cluster);
+  const std::int64_t longest = has_sequence(model) ? max_positions(model) : 0;
+  if (longest > 0 && options.sequence > longest) {
+    remarks.push_back(fmt::format("--seq {} is more than the {} positions that {} is made for",
+                                  options.sequence, longest, name_of(model)));
+  }
   std::vector<cost::DroppedDegree> dropped;
-  model::Graph graph = cost::build_graph(model, cluster.device,
-                                         profile_options(flags, needed, model, cluster), &dropped);
+  model::Graph graph = blamed(
+      flags.cluster, [&] { return cost::build_graph(model, cluster.device, options, &dropped); });
   for (const cost::DroppedDegree& degree : dropped) {
     remarks.push_back(fmt::format("tp {} is left out: {}", degree.tp, degree.reason));
   }
@@ -158,28 +177,19 @@ void check_degrees(const Flags& flags, const model::Graph& graph) {
   check("ep", flags.ep, &model::Strategy::ep);
 }
 
-std::unique_ptr<cost::Network> build_network(const std::string& file,
-                                             const model::Cluster& cluster) {
-  try {
-    return cost::make_network(cluster);
-  } catch (const InvalidInput& error) {
-    throw InvalidInput(fmt::format("{}: {}", file, error.what()));
-  }
-}
-
 }  // namespace
 
 Setup load_setup(const Flags& flags, const NeededDegrees& needed) {
   check_presence(flags);
   Setup setup;
-  setup.precision = cost::precision_of(flags.precision).name;
+  setup.precision = blamed(flags.cluster, [&] { return cost::precision_of(flags.precision).name; });
   setup.problem.options = plan_options(flags);
   setup.problem.cluster = io::read_cluster(flags.cluster);
   setup.problem.graph = flags.graph.empty()
                             ? profile_model(flags, needed, setup.problem.cluster, setup.remarks)
                             : read_costs(flags);
   check_degrees(flags, setup.problem.graph);
-  setup.network = build_network(flags.cluster, setup.problem.cluster);
+  setup.network = blamed(flags.cluster, [&] { return cost::make_network(setup.problem.cluster); });
   return setup;
 }
 

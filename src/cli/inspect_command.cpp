@@ -17,11 +17,12 @@ namespace {
 
 Description describe_file(const std::string& path, const Flags& flags) {
   if (std::filesystem::is_directory(path)) return describe_model(path, flags);
-  const std::string format = io::detect_format(path);
+  const std::string text = io::read_text(path);
+  const std::string format = io::detect_format(text, path);
   if (format == "huggingface") return describe_model(path, flags);
-  if (format == io::kClusterFormat) return describe_cluster(path);
-  if (format == io::kGraphFormat) return describe_graph(path);
-  if (format == io::kPlanFormat) return describe_plan(path);
+  if (format == io::kClusterFormat) return describe_cluster(path, text);
+  if (format == io::kGraphFormat) return describe_graph(path, text);
+  if (format == io::kPlanFormat) return describe_plan(path, text);
   throw InvalidInput(fmt::format("{}: format: {} cannot be described", path, format));
 }
 
@@ -29,20 +30,24 @@ std::vector<Description> describe_all(const Flags& flags, const std::vector<std:
   std::vector<Description> descriptions;
   for (const std::string& file : files) descriptions.push_back(describe_file(file, flags));
   if (!flags.model.empty()) descriptions.push_back(describe_model(flags.model, flags));
-  if (!flags.graph.empty()) descriptions.push_back(describe_graph(flags.graph));
-  if (!flags.cluster.empty()) descriptions.push_back(describe_cluster(flags.cluster));
+  const auto add = [&](const std::string& path, auto&& describe) {
+    if (!path.empty()) descriptions.push_back(describe(path, io::read_text(path)));
+  };
+  add(flags.graph, describe_graph);
+  add(flags.cluster, describe_cluster);
   if (descriptions.empty()) {
     throw InvalidConfig("inspect: a file is needed (or --model, --graph, --cluster)");
   }
   return descriptions;
 }
 
-/// One file is an object, several are a list.
+/// One file is an object, several are a list. Names that are not UTF-8 are replaced.
 std::string as_json(const std::vector<Description>& descriptions) {
-  if (descriptions.size() == 1) return descriptions.front().json.dump(2) + '\n';
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
   for (const Description& description : descriptions) list.push_back(description.json);
-  return list.dump(2) + '\n';
+  const Json& shown = list.size() == 1 ? list.front() : list;
+  return shown.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string as_text(const std::vector<Description>& descriptions) {

@@ -7,12 +7,15 @@
 namespace nestplan::cli {
 namespace {
 
-constexpr const char* kStdout = "-";
+/// "-", or a name of what stdout is, such as /dev/stdout.
+bool is_standard_output(const std::string& file) {
+  return file == "-" || (!file.empty() && names_standard_output(file));
+}
 
 }  // namespace
 
-PlanOutput::PlanOutput(const Flags& flags) : json_(flags.json || flags.output == kStdout) {
-  if (!flags.output.empty() && flags.output != kStdout) file_.emplace(flags.output);
+PlanOutput::PlanOutput(const Flags& flags) : json_(flags.json || is_standard_output(flags.output)) {
+  if (!flags.output.empty() && !is_standard_output(flags.output)) file_.emplace(flags.output);
 }
 
 void PlanOutput::write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail) {

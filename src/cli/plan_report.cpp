@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,20 +74,21 @@ class Report {
   }
 
  private:
+  /// A name of any length, fit for the heading.
+  static std::string shown(const std::string& name) { return shortened(printable(name), 40); }
+
   std::string header() const {
-    std::string batch = fmt::format("{} sequences", util::format_count(options_.global_batch));
+    std::string batch = counted(options_.global_batch, "sequence");
     if (graph_.tokens_per_sample) {
       const double tokens = *graph_.tokens_per_sample;
-      batch += fmt::format(
-          " × {} tokens = {} tokens", util::format_count(static_cast<std::int64_t>(tokens)),
-          util::format_count(
-              static_cast<std::int64_t>(tokens * static_cast<double>(options_.global_batch))));
+      batch += fmt::format(" × {} tokens = {} tokens", rate(tokens),
+                           rate(tokens * static_cast<double>(options_.global_batch)));
     }
-    return labelled("model",
-                    fmt::format("{} ({} layers)", printable(graph_.name), graph_.layers.size())) +
-           labelled("cluster", fmt::format("{} ({} × {})", printable(cluster_.name),
+    return labelled("model", fmt::format("{} ({})", shown(graph_.name),
+                                         counted(std::ssize(graph_.layers), "layer"))) +
+           labelled("cluster", fmt::format("{} ({} × {})", shown(cluster_.name),
                                            util::format_count(cluster_.devices()),
-                                           printable(cluster_.device.name))) +
+                                           shown(cluster_.device.name))) +
            labelled("batch", batch);
   }
 
@@ -114,8 +116,8 @@ class Report {
       const std::string value = degree(field);
       if (value != "1") text += fmt::format(" · {} {}", name, value);
     }
-    text += fmt::format(" · micro-batch {} · {} micro-batches · {}", s.micro_batch, s.microbatches,
-                        model::to_string(s.schedule));
+    text += fmt::format(" · micro-batch {} · {} · {}", s.micro_batch,
+                        counted(s.microbatches, "micro-batch"), model::to_string(s.schedule));
     return labelled("strategy", text);
   }
 
@@ -166,7 +168,7 @@ class Report {
     if (plan_.iteration_time_s <= 0) return "";
     const double samples = static_cast<double>(options_.global_batch) / plan_.iteration_time_s;
     const auto devices = static_cast<double>(devices_used());
-    std::string text = fmt::format("{:.4g} samples/s", samples);
+    std::string text = fmt::format("{} samples/s", rate(samples));
     if (graph_.tokens_per_sample) {
       const double tokens = samples * *graph_.tokens_per_sample;
       text += fmt::format(" · {} tokens/s · {} tokens/s per device", rate(tokens),
@@ -191,9 +193,10 @@ class Report {
     return pod * plan_.strategy.dp_outer;
   }
 
-  static std::string rate(double per_second) {
-    return per_second < 100 ? fmt::format("{:.3g}", per_second)
-                            : util::format_count(std::llround(per_second));
+  /// An amount, or one per second: whole from a thousand on, four digits below and beyond counting.
+  static std::string rate(double amount) {
+    return amount < 1e3 || amount >= 1e15 ? fmt::format("{:.4g}", amount)
+                                          : util::format_count(std::llround(amount));
   }
 
   std::string devices() const {
@@ -244,7 +247,7 @@ class Report {
                  {"devices"},
                  {"recompute"},
                  {"ZeRO", Table::Align::kRight},
-                 {"micro-batch", Table::Align::kRight},
+                 {"per micro-batch", Table::Align::kRight},
                  {"memory", Table::Align::kRight},
                  {"", Table::Align::kRight}});
     for (std::size_t first = 0; first < plan_.stages.size();) {
@@ -333,7 +336,8 @@ class Report {
   }
 
   static std::string counted(std::int64_t count, const char* noun) {
-    return fmt::format("{} {}{}", util::format_count(count), noun, count == 1 ? "" : "s");
+    const char* const plural = std::string_view(noun).ends_with("ch") ? "es" : "s";
+    return fmt::format("{} {}{}", util::format_count(count), noun, count == 1 ? "" : plural);
   }
 
   const model::Plan& plan_;

@@ -1,19 +1,13 @@
 #include "cli/saved_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
+#include "nestplan/io/files.hpp"
 #include "nestplan/model/names.hpp"
-#include "nestplan/util/errors.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -44,17 +38,6 @@ void sort_unique(std::vector<std::int64_t>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  if (file) text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || std::filesystem::is_directory(path)) {
-    throw IoError(fmt::format("{}: cannot be read: {}", path.string(),
-                              std::strerror(errno != 0 ? errno : EISDIR)));
-  }
-  return text;
-}
-
 /// The text at `key` of an object; nothing if there is none.
 std::optional<std::string> text_at(const nlohmann::json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object.at(key).is_string()) return {};
@@ -65,7 +48,7 @@ std::optional<std::string> text_at(const nlohmann::json& object, const char* key
 
 SavedPlan read_saved_plan(const std::filesystem::path& path) {
   SavedPlan saved;
-  saved.text = read_text(path);
+  saved.text = io::read_text(path);
   const auto document = nlohmann::json::parse(saved.text, nullptr, /*allow_exceptions=*/false);
   const std::vector<std::string> known = model::objective_names();
   saved.objective = text_at(document, "objective");

@@ -16,7 +16,7 @@ struct SavedPlan {
   NeededDegrees degrees;  ///< from the names of its strategies, as `cost::build_graph` gives them
 };
 
-/// Throws IoError if the file cannot be read.
+/// Throws InvalidInput if the file cannot be read.
 SavedPlan read_saved_plan(const std::filesystem::path& path);
 
 }  // namespace nestplan::cli

@@ -69,9 +69,19 @@ std::string shortened(const std::string& text, std::size_t width) {
   return text.substr(0, end) + "…";
 }
 
-std::string printable(const std::string& name) {
-  const std::string quoted = util::quoted(name, std::numeric_limits<std::size_t>::max());
-  return quoted.substr(1, quoted.size() - 2);
+std::string printable(std::string_view text) {
+  constexpr std::string_view kKept = "\"\\";  // escaped in quotes only
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find_first_of(kKept));
+    const std::string quoted = util::quoted(part, std::numeric_limits<std::size_t>::max());
+    out += quoted.substr(1, quoted.size() - 2);
+    text.remove_prefix(part.size());
+    if (text.empty()) break;
+    out += text.front();
+    text.remove_prefix(1);
+  }
+  return out;
 }
 
 std::string range_text(const Range& range) {

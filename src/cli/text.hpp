@@ -14,8 +14,8 @@ std::size_t display_width(std::string_view text);
 /// `text` cut to at most `width` columns, the last one then being "…".
 std::string shortened(const std::string& text, std::size_t width);
 
-/// `name` fit for a terminal: control characters and broken UTF-8 escaped.
-std::string printable(const std::string& name);
+/// `text` fit for one line of a terminal: control characters and broken UTF-8 escaped.
+std::string printable(std::string_view text);
 
 /// Half-open interval of device numbers.
 struct Range {

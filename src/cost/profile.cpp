@@ -35,12 +35,6 @@ void require_positive(const std::string& name, const std::vector<std::int64_t>& 
   }
 }
 
-std::int64_t tokens_of(const ProfileOptions& options, const std::string& part,
-                       std::int64_t fallback) {
-  const auto found = options.tokens.find(part);
-  return found == options.tokens.end() ? fallback : found->second;
-}
-
 void check_parts(const Model& model, const ProfileOptions& options) {
   std::vector<std::string> known;
   for (const model::TokenCount& count : token_counts(model)) known.push_back(count.part);
@@ -71,7 +65,7 @@ void check_sequence(const Multimodal& model, const ProfileOptions& options) {
   std::int64_t taken = 0;
   std::string list;
   for (const model::Tower& tower : model.towers) {
-    const std::int64_t tokens = tokens_of(options, tower.id, tower.tokens) / tower.merge;
+    const std::int64_t tokens = options.tokens_of(tower.id, tower.tokens) / tower.merge;
     taken += tokens;
     list += (list.empty() ? "" : ", ") + tower.id + " " + std::to_string(tokens);
   }
@@ -116,14 +110,14 @@ std::string obstacle(const EncoderDecoder& model, const ProfileOptions& options,
   const std::string found =
       stack_obstacle(model.encoder, options, options.sequence, tp, "encoder's ");
   if (!found.empty()) return found;
-  return stack_obstacle(model.decoder, options, tokens_of(options, "decoder", options.sequence), tp,
+  return stack_obstacle(model.decoder, options, options.tokens_of("decoder", options.sequence), tp,
                         "decoder's ");
 }
 
 std::string obstacle(const Multimodal& model, const ProfileOptions& options, std::int64_t tp) {
   for (const model::Tower& tower : model.towers) {
     const std::string found =
-        stack_obstacle(tower.blocks, options, tokens_of(options, tower.id, tower.tokens), tp,
+        stack_obstacle(tower.blocks, options, options.tokens_of(tower.id, tower.tokens), tp,
                        tower.id + " tower's ");
     if (!found.empty()) return found;
   }
@@ -194,7 +188,7 @@ std::optional<double> tokens_per_sample(const Model& model, const ProfileOptions
   if (!has_sequence(model)) return std::nullopt;
   std::int64_t tokens = options.sequence;
   if (std::holds_alternative<EncoderDecoder>(model)) {
-    tokens += tokens_of(options, "decoder", options.sequence);
+    tokens += options.tokens_of("decoder", options.sequence);
   }
   return static_cast<double>(tokens);
 }

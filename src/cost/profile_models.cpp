@@ -75,7 +75,7 @@ Tensor draw_projector(const Tower& tower, const Share& s, const Tensor& input, c
 }
 
 Tensor draw_tower(const Tower& tower, const Drawing& d) {
-  const Share share = share_of(tower.blocks, d.tokens(tower.id, tower.tokens), d);
+  const Share share = share_of(tower.blocks, d.options.tokens_of(tower.id, tower.tokens), d);
   Transformer transformer(d.draft, d.costs, share);
   const Tensor stem = draw_stem(transformer, tower, share, d);
   const Tensor state = draw_blocks(transformer, tower.blocks, tower.id + ".", stem);
@@ -92,11 +92,6 @@ void draw_language_model(const Architecture& a, const std::vector<Tensor>& merge
 
 }  // namespace
 
-std::int64_t Drawing::tokens(const std::string& part, std::int64_t fallback) const {
-  const auto found = options.tokens.find(part);
-  return found == options.tokens.end() ? fallback : found->second;
-}
-
 void draw(const Architecture& model, const Drawing& d) { draw_language_model(model, {}, d); }
 
 void draw(const model::EncoderDecoder& model, const Drawing& d) {
@@ -106,7 +101,8 @@ void draw(const model::EncoderDecoder& model, const Drawing& d) {
       "encoder.norm",
       draw_blocks(encoder, model.encoder, "encoder.", encoder.embedding("encoder.embedding")));
 
-  const Share decoder_share = share_of(model.decoder, d.tokens("decoder", d.options.sequence), d);
+  const Share decoder_share =
+      share_of(model.decoder, d.options.tokens_of("decoder", d.options.sequence), d);
   Transformer decoder(d.draft, d.costs, decoder_share);
   const Tensor embedded = decoder.embedding("decoder.embedding");
   const Transformer::Memory memory{encoded, encoder_share};

@@ -17,9 +17,6 @@ struct Drawing {
   const ProfileOptions& options;
   std::int64_t tp = 1;
   std::int64_t micro_batch = 1;
-
-  /// Tokens of a part of the model that has a count of its own (see model::token_counts).
-  std::int64_t tokens(const std::string& part, std::int64_t fallback) const;
 };
 
 /// `embedding`, `layer.0` … `layer.L-1`, `head`.

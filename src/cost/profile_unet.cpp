@@ -29,7 +29,7 @@ class UNetDrawing {
         d_(d),
         bytes_(d.costs.precision().activation_bytes),
         images_(static_cast<double>(d.micro_batch)),
-        text_tokens_(d.tokens("text", unet.context_tokens)) {}
+        text_tokens_(d.options.tokens_of("text", unet.context_tokens)) {}
 
   void run() {
     draw_conditioning();

@@ -51,7 +51,10 @@ std::string existing_hint(const fs::path& path) {
     }
     const fs::path directory = known.empty() ? fs::path(".") : known;
     const auto near = util::nearest(part.string(), names_in(directory));
-    return near ? fmt::format(" (did you mean {}?)", util::quoted((known / *near).string())) : "";
+    // a link to nowhere is listed, but does not exist
+    return near && *near != part
+               ? fmt::format(" (did you mean {}?)", util::quoted((known / *near).string()))
+               : "";
   }
   return "";
 }

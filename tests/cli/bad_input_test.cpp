@@ -126,13 +126,23 @@ TEST_F(BadInputTest, CutFile) {
   expect_refused("graph.json", "");
 }
 
-TEST_F(BadInputTest, MissingFilesAndDirectoriesAreSystemFailures) {
+TEST_F(BadInputTest, MissingFileNamesTheNearest) {
+  std::filesystem::rename(path("graph.json"), path("graphs.json"));
+  expect_refused("graph.json", "(did you mean \"" + path("graphs.json") + "\"?)");
+}
+
+TEST_F(BadInputTest, DirectoryForAFile) {
   std::filesystem::remove(path("graph.json"));
-  const Outcome missing = run(on_small({"plan"}));
-  EXPECT_EQ(missing.exit_code, 5);
-  EXPECT_NE(missing.err.find("graph.json: "), std::string::npos) << missing.err;
   std::filesystem::create_directory(path("graph.json"));
-  EXPECT_EQ(run(on_small({"plan"})).exit_code, 5);
+  expect_refused("graph.json", "directory");
+}
+
+TEST_F(BadInputTest, NamesCannotBreakTheLine) {
+  const Outcome outcome = run({"plan", "--graph", path("a\n\x1b[31m\xff"), "--cluster",
+                               path("cluster.json"), "--global-batch", "1"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(is_one_line(outcome.err));
+  EXPECT_NE(outcome.err.find("a\\n\\x1b[31m\\xff"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

@@ -121,7 +121,11 @@ INSTANTIATE_TEST_SUITE_P(
                     BadPlan{"dp", [](Json& p) { p["strategy"]["dp"] = 0; }, "dp"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-TEST_F(EvaluateTest, MissingPlanIsASystemFailure) { EXPECT_EQ(evaluate().exit_code, 5); }
+TEST_F(EvaluateTest, MissingPlanIsRefused) {
+  const Outcome outcome = evaluate();
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("plan.json: cannot be read"), std::string::npos) << outcome.err;
+}
 
 }  // namespace
 }  // namespace nestplan::test

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -86,12 +87,29 @@ TEST_F(InspectTest, SeveralFilesAreAList) {
   EXPECT_EQ(list[1]["kind"], "cluster");
 }
 
+TEST_F(InspectTest, NamesThatAreNotUtf8) {
+  const std::string name = "g\xff.json";
+  write_json(name, small_graph());
+  EXPECT_EQ(inspect_json({path(name)})["name"], "small");
+  EXPECT_NE(run({"inspect", path(name)}).out.find("g\\xff.json"), std::string::npos);
+}
+
+TEST_F(InspectTest, PipesAreReadOnce) {
+  const std::string pipe = path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process inspect({"inspect", "--json", pipe}, directory_);
+  write("pipe", small_graph().dump());
+  const Outcome outcome = inspect.wait();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["name"], "small");
+}
+
 TEST_F(InspectTest, ForeignFilesAreRefused) {
   const std::string file = write_json("other.json", Json{{"a", 1}});
   const Outcome outcome = run({"inspect", file});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("other.json: "), std::string::npos) << outcome.err;
-  EXPECT_EQ(run({"inspect", path("absent.json")}).exit_code, 5);
+  EXPECT_EQ(run({"inspect", path("absent.json")}).exit_code, 2);
 }
 
 }  // namespace

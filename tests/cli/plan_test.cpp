@@ -127,6 +127,12 @@ TEST_F(PlanTest, DashIsStdout) {
   EXPECT_FALSE(std::filesystem::exists("-"));
 }
 
+TEST_F(PlanTest, NamesOfStdoutAreStdout) {
+  const Outcome outcome = run(on_small({"plan"}, {"-o", "/dev/stdout"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["status"], "optimal");
+}
+
 TEST_F(PlanTest, TextIsNarrowAndTellsWhatCounts) {
   for (const char* detail : {"--quiet", "--verbose"}) {
     const Outcome outcome = run(on_small({"plan"}, {detail}));

@@ -21,6 +21,8 @@ TEST(TextTest, NamesAreDrawnTogether) {
 
 TEST(TextTest, NamesCannotSteerTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31mb").find('\x1b'), std::string::npos);
+  EXPECT_EQ(printable("\"a\\b\"\n\xff–"), "\"a\\b\"\\n\\xff–");
+  EXPECT_EQ(printable(""), "");
 }
 
 TEST(TextTest, Ranges) {

@@ -149,8 +149,44 @@ TEST_F(UsageTest, ConfigurationErrorsNameFileAndKey) {
   EXPECT_NE(error_of("[plan]\nseq = two\n").find("--seq: \"two\""), std::string::npos);
 }
 
-TEST_F(UsageTest, MissingConfigurationIsASystemFailure) {
-  EXPECT_EQ(run({"plan", "--config", path("absent.ini")}).exit_code, 5);
+TEST_F(UsageTest, ConfigurationThatCannotBeRead) {
+  write("options.ini", "[plan]\n");
+  const Outcome missing = run({"plan", "--config", path("option.ini")});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.err.find("options.ini\"?)"), std::string::npos) << missing.err;
+  EXPECT_NE(run({"plan", "--config", path("")}).err.find("directory"), std::string::npos);
+}
+
+TEST_F(UsageTest, SwitchesTakeTrueAndFalse) {
+  const std::string file = write("options.ini", "[plan]\njson = true\n");
+  const Outcome off = run({"plan", "--config", file, "--json=false", "--dump-config"});
+  EXPECT_NE(off.out.find("\njson = false\n"), std::string::npos) << off.out;
+  const Outcome wrong = run({"plan", "--json=perhaps"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("neither true nor false"), std::string::npos) << wrong.err;
+}
+
+TEST_F(UsageTest, PrecisionThatTheDeviceLacks) {
+  const std::string model = std::string(NESTPLAN_SOURCE_DIR) + "/inputs/models/llama-3.1-8b";
+  const auto error_of = [&](const char* precision) {
+    const Outcome outcome = run({"plan", "--model", model, "--cluster", path("cluster.json"),
+                                 "--global-batch", "8", "--precision", precision});
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_NE(error_of("bf61").find("--precision: unknown \"bf61\""), std::string::npos);
+  EXPECT_NE(error_of("fp8").find(path("cluster.json") + ": "), std::string::npos);
+}
+
+TEST_F(UsageTest, LengthBeyondTheModelIsRemarkedOn) {
+  const std::string model = std::string(NESTPLAN_SOURCE_DIR) + "/inputs/models/mistral-7b";
+  const auto remarks_of = [&](const char* length) {
+    return run({"plan", "--model", model, "--cluster", path("cluster.json"), "--global-batch", "8",
+                "--tp", "1", "--seq", length})
+        .err;
+  };
+  EXPECT_EQ(remarks_of("4096"), "");
+  EXPECT_NE(remarks_of("1000000").find("--seq 1000000 is more than the"), std::string::npos);
 }
 
 }  // namespace

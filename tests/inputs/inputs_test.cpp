@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -9,6 +10,8 @@
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
+#include "nestplan/lattice/lattice.hpp"
+#include "nestplan/solver/solver.hpp"
 
 namespace nestplan {
 namespace {
@@ -24,18 +27,56 @@ void expect_provenance(const std::filesystem::path& file) {
 // Published totals; the model cards' sizes to the last digit where there are weights.
 TEST(Inputs, EveryModelHasItsPublishedSize) {
   std::map<std::string, std::int64_t> published{
-      {"llama-2-7b", 6'738'415'616},     {"llama-3.1-8b", 8'030'261'248},
-      {"llama-3.1-70b", 70'553'706'496}, {"llama-3.1-405b", 405'853'388'800},
-      {"mistral-7b", 7'241'732'096},     {"qwen2.5-7b", 7'615'616'512},
-      {"bert-large", 335'174'458},       {"gpt-3-175b", 174'604'259'328}};
+      {"llama-2-7b", 6'738'415'616},      {"llama-3.1-8b", 8'030'261'248},
+      {"llama-3.1-70b", 70'553'706'496},  {"llama-3.1-405b", 405'853'388'800},
+      {"mistral-7b", 7'241'732'096},      {"qwen2.5-7b", 7'615'616'512},
+      {"bert-large", 335'174'458},        {"gpt-3-175b", 174'604'259'328},
+      {"t5-11b", 11'307'321'344},         {"flan-t5-xxl", 11'135'332'352},
+      {"qwen2.5-omni-7b", 8'931'813'888}, {"sdxl-unet", 2'567'463'684}};
   for (const auto& entry : std::filesystem::directory_iterator(kInputs / "models")) {
-    const model::Architecture a = io::read_architecture(entry.path());
+    const model::Model m = io::read_model(entry.path());
     expect_provenance(entry.path() / "config.json");
-    ASSERT_TRUE(published.contains(a.name)) << a.name;
-    EXPECT_EQ(total_parameters(a), published[a.name]) << a.name;
-    published.erase(a.name);
+    const std::string& name = name_of(m);
+    ASSERT_TRUE(published.contains(name)) << name;
+    EXPECT_EQ(total_parameters(m), published[name]) << name;
+    published.erase(name);
   }
   EXPECT_TRUE(published.empty());
+}
+
+cost::ProfileOptions default_options(const model::Model& m) {
+  cost::ProfileOptions options;
+  if (!has_sequence(m)) return options;
+  options.sequence = max_positions(m) > 0 ? std::min<std::int64_t>(4096, max_positions(m)) : 4096;
+  return options;
+}
+
+TEST(Inputs, EveryModelPlansAtOnce) {
+  model::Problem problem;
+  problem.cluster = io::read_cluster(kInputs / "clusters" / "tpuv4-fat-tree-128.json");
+  problem.options.global_batch = 128;
+  const auto network = cost::make_network(problem.cluster);
+  for (const auto& entry : std::filesystem::directory_iterator(kInputs / "models")) {
+    const model::Model m = io::read_model(entry.path());
+    problem.graph = build_graph(m, problem.cluster.device, default_options(m));
+    solver::SearchSettings settings;
+    settings.time_limit_s = 20;  // a hundred times what it takes
+    const model::Plan plan = solver::solve(problem, *network, settings);
+    EXPECT_EQ(plan.status, model::Status::kOptimal) << name_of(m) << ": " << plan.reason;
+  }
+}
+
+/// The towers' lattice is a grid that grows with the square of what a layer falls into.
+TEST(Inputs, TowersHaveManyDownsets) {
+  const model::Model m = io::read_model(kInputs / "models" / "qwen2.5-omni-7b");
+  const auto downsets = [&m](cost::Granularity granularity) {
+    cost::ProfileOptions options = default_options(m);
+    options.granularity = granularity;
+    return lattice::Lattice::enumerate(build_outline(m, options)).size();
+  };
+  EXPECT_EQ(downsets(cost::Granularity::kLayer), 35 * 35 + 30);
+  EXPECT_EQ(downsets(cost::Granularity::kBlock), 67 * 67 + 58);
+  EXPECT_EQ(downsets(cost::Granularity::kOperator), 323 * 323 + 284);
 }
 
 TEST(Inputs, EveryClusterLoadsAndTimesEveryModel) {

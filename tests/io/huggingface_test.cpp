@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <variant>
 
 #include "nestplan/util/errors.hpp"
 
@@ -34,10 +35,17 @@ class HuggingFace : public ::testing::Test {
     return read_architecture(file());
   }
 
+  template <class Kind>
+  Kind read_as(const Json& config) const {
+    std::ofstream(file()) << config.dump();
+    return std::get<Kind>(read_model(file()));
+  }
+
   /// The message without the leading path.
   std::string failure(const Json& config) const {
     try {
-      read(config);
+      std::ofstream(file()) << config.dump();
+      read_model(file());
     } catch (const InvalidInput& error) {
       const std::string message = error.what();
       const std::string prefix = file().string() + ": ";
@@ -61,6 +69,48 @@ Json modern(const std::string& type) {
 Json gpt2(const std::string& type = "gpt2") {
   return {{"model_type", type}, {"n_layer", 12},       {"n_embd", 768},
           {"n_head", 12},       {"vocab_size", 50257}, {"n_positions", 1024}};
+}
+
+Json t5(std::int64_t layers = 6, std::int64_t width = 512, std::int64_t heads = 8,
+        std::int64_t ffn = 2048, std::int64_t head_dim = 64) {
+  return {{"model_type", "t5"}, {"num_layers", layers}, {"d_model", width},   {"num_heads", heads},
+          {"d_kv", head_dim},   {"d_ff", ffn},          {"vocab_size", 32128}};
+}
+
+Json vision() {
+  return {{"depth", 9},       {"hidden_size", 64},       {"num_heads", 4},
+          {"patch_size", 14}, {"intermediate_size", 96}, {"out_hidden_size", 64}};
+}
+
+Json audio() {
+  return {{"encoder_layers", 2},
+          {"d_model", 32},
+          {"encoder_attention_heads", 4},
+          {"encoder_ffn_dim", 128},
+          {"output_dim", 64}};
+}
+
+Json omni() {
+  Json text = modern("qwen2");
+  text.erase("model_type");
+  text.erase("head_dim");
+  return {{"model_type", "qwen2_5_omni_thinker"},
+          {"vision_config", vision()},
+          {"audio_config", audio()},
+          {"text_config", text}};
+}
+
+/// Stable Diffusion 1.5.
+Json unet() {
+  return {{"_class_name", "UNet2DConditionModel"},
+          {"sample_size", 64},
+          {"block_out_channels", {320, 640, 1280, 1280}},
+          {"down_block_types",
+           {"CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"}},
+          {"up_block_types",
+           {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"}},
+          {"attention_head_dim", 8},
+          {"cross_attention_dim", 768}};
 }
 
 /// `config` with `key` set to `value`.
@@ -185,6 +235,125 @@ TEST_F(HuggingFace, ReadsEncoders) {
   EXPECT_EQ(read(roberta).max_positions, 512);
 }
 
+// Sizes of the checkpoints.
+TEST_F(HuggingFace, ReadsEncoderDecoders) {
+  const auto size = [this](const Json& config) {
+    return total_parameters(read_as<model::EncoderDecoder>(config));
+  };
+  EXPECT_EQ(size(t5()), 60'506'624);
+  EXPECT_EQ(size(t5(12, 768, 12, 3072)), 222'903'552);
+  EXPECT_EQ(size(t5(24, 1024, 16, 4096)), 737'668'096);
+  EXPECT_EQ(size(t5(24, 1024, 32, 16384, 128)), 2'851'598'336);
+  Json flan = t5(8, 512, 6, 1024);
+  flan.update({{"feed_forward_proj", "gated-gelu"}, {"tie_word_embeddings", false}});
+  EXPECT_EQ(size(flan), 76'961'152);
+  Json mt5 = flan;
+  mt5.update({{"model_type", "mt5"}, {"vocab_size", 250112}});
+  mt5.erase("feed_forward_proj");
+  mt5.erase("tie_word_embeddings");
+  EXPECT_EQ(size(mt5), 300'176'768);
+}
+
+TEST_F(HuggingFace, EncoderAndDecoderMayDifferInDepth) {
+  const auto model = read_as<model::EncoderDecoder>(set(t5(), "num_decoder_layers", 2));
+  EXPECT_EQ(model.encoder.layers, 6);
+  EXPECT_EQ(model.decoder.layers, 2);
+  EXPECT_FALSE(model.encoder.causal);
+  EXPECT_EQ(model.encoder.cross_width, 0);
+  EXPECT_EQ(model.decoder.cross_width, 512);
+  EXPECT_EQ(model.decoder.relative_buckets, 32);
+  EXPECT_TRUE(model.decoder.hidden_dropout);
+  EXPECT_THROW(read(t5()), InvalidInput);  // not a single stack
+  for (const char* key : {"num_layers", "d_model", "num_heads", "d_kv", "d_ff", "vocab_size"}) {
+    EXPECT_NE(failure(without(t5(), key)).find(key), std::string::npos) << key;
+  }
+}
+
+TEST_F(HuggingFace, ReadsTowers) {
+  const auto model = read_as<model::Multimodal>(omni());
+  ASSERT_EQ(model.towers.size(), 2U);
+  const model::Tower& eye = model.towers[0];
+  EXPECT_EQ(eye.id, "vision");
+  EXPECT_EQ(eye.tokens, 4096);
+  EXPECT_EQ(eye.merge, 4);
+  EXPECT_EQ(eye.blocks.window(6), 64);
+  EXPECT_EQ(eye.blocks.window(7), 0);
+  EXPECT_EQ(eye.stem.front().in, 3 * 2 * 14 * 14);
+  const model::Tower& ear = model.towers[1];
+  EXPECT_EQ(ear.tokens, 1500);
+  EXPECT_EQ(ear.blocks.window(0), 100);
+  EXPECT_FALSE(ear.blocks.bias.key);
+  EXPECT_EQ(model.text.hidden, 64);
+  EXPECT_TRUE(model.text.bias.qkv);
+  EXPECT_FALSE(model.text.tied_embeddings);
+  // a whole model has its thinker beside others
+  const Json whole = {{"model_type", "qwen2_5_omni"}, {"thinker_config", omni()}};
+  EXPECT_EQ(total_parameters(read_as<model::Multimodal>(whole)), total_parameters(model));
+}
+
+TEST_F(HuggingFace, TowersTellTheirTokens) {
+  Json config = omni();
+  config["vision_config"]["image_size"] = 448;
+  config["vision_config"]["fullatt_block_indexes"] = {0, 8};
+  config["audio_config"]["max_source_positions"] = 750;
+  const auto model = read_as<model::Multimodal>(config);
+  EXPECT_EQ(model.towers[0].tokens, 32 * 32);
+  EXPECT_EQ(model.towers[0].blocks.window(7), 64);
+  EXPECT_EQ(model.towers[0].blocks.window(8), 0);
+  EXPECT_EQ(model.towers[1].tokens, 750);
+}
+
+TEST_F(HuggingFace, TowersMissingSomethingAreRefused) {
+  for (const char* part : {"vision_config", "audio_config", "text_config"}) {
+    EXPECT_NE(failure(without(omni(), part)).find(part), std::string::npos) << part;
+    for (const auto& [key, value] : omni()[part].items()) {
+      if (key == "sliding_window" || key == "max_position_embeddings") continue;
+      Json config = omni();
+      config[part].erase(key);
+      EXPECT_NE(failure(config).find(std::string(part) + ": missing key \"" + key),
+                std::string::npos)
+          << failure(config);
+    }
+  }
+  Json config = omni();
+  config["audio_config"]["output_dim"] = 32;
+  EXPECT_EQ(failure(config),
+            "audio_config.output_dim: must be the language model's hidden_size (64)");
+  config = omni();
+  config["vision_config"]["fullatt_block_indexes"] = {9};
+  EXPECT_EQ(failure(config).substr(0, 38), "vision_config.fullatt_block_indexes[0]");
+}
+
+TEST_F(HuggingFace, ReadsUNets) {
+  const auto model = read_as<model::UNet>(unet());
+  EXPECT_EQ(total_parameters(model), 859'520'964);  // of the checkpoint
+  EXPECT_EQ(model.levels[2].depth, 1);
+  EXPECT_EQ(model.levels[3].depth, 0);
+  EXPECT_EQ(model.middle.depth, 1);
+  EXPECT_EQ(model.context_tokens, 77);
+}
+
+TEST_F(HuggingFace, UNetsMissingSomethingAreRefused) {
+  for (const char* key : {"sample_size", "block_out_channels", "down_block_types", "up_block_types",
+                          "cross_attention_dim"}) {
+    EXPECT_NE(failure(without(unet(), key)).find(key), std::string::npos) << key;
+  }
+  EXPECT_EQ(failure(set(unet(), "attention_head_dim", {8, 8})),
+            "attention_head_dim: has 2 entries, not the 4 of block_out_channels");
+  EXPECT_EQ(failure(set(unet(), "sample_size", 60)), "sample_size: is not a multiple of 8");
+  EXPECT_EQ(failure(set(unet(), "attention_head_dim", 7)),
+            "attention_head_dim: 7 does not divide block_out_channels (320)");
+  Json turned = unet();
+  turned["up_block_types"] = {"CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D",
+                              "UpBlock2D"};
+  EXPECT_EQ(failure(turned), "up_block_types: must mirror down_block_types");
+  EXPECT_NE(failure(set(unet(), "addition_embed_type", "text_time"))
+                .find("projection_class_embeddings_input_dim"),
+            std::string::npos);
+  EXPECT_EQ(failure(set(unet(), "mid_block_type", "UNetMidBlock2D")),
+            "mid_block_type: must be UNetMidBlock2DCrossAttn or null");
+}
+
 TEST_F(HuggingFace, DropoutComesFromTheFile) {
   EXPECT_TRUE(read(gpt2()).hidden_dropout);
   EXPECT_FALSE(read(set(gpt2(), "resid_pdrop", 0.0)).hidden_dropout);
@@ -220,13 +389,15 @@ TEST_F(HuggingFace, OtherModelsAreRefusedByName) {
             std::string::npos);
   EXPECT_NE(failure(set(modern("llama"), "model_type", "mixtral")).find("a mixture of experts"),
             std::string::npos);
-  EXPECT_NE(failure(set(modern("llama"), "model_type", "t5")).find("an encoder-decoder"),
+  EXPECT_NE(failure(set(modern("llama"), "model_type", "bart")).find("an encoder-decoder"),
+            std::string::npos);
+  EXPECT_NE(failure(Json{{"_class_name", "UNet2DModel"}}).find("_class_name: unknown"),
             std::string::npos);
   EXPECT_EQ(failure(set(modern("qwen2"), "num_experts", 60)).substr(0, 12), "num_experts:");
 }
 
-TEST_F(HuggingFace, FilesThatCannotBeReadAreIoErrors) {
-  EXPECT_THROW(read_architecture(directory_ / "none.json"), IoError);
+TEST_F(HuggingFace, FilesThatCannotBeReadAreRefused) {
+  EXPECT_THROW(read_architecture(directory_ / "none.json"), InvalidInput);
   std::ofstream(file()) << "{";
   EXPECT_THROW(read_architecture(file()), InvalidInput);
 }

@@ -79,11 +79,19 @@ TEST(Json, ByteOrderMarkIsSkipped) {
   EXPECT_EQ(Document("\xEF\xBB\xBF{\"a\": 2}", "f").root().at("a").integer(0, 5), 2);
 }
 
-TEST(Json, FilesThatCannotBeReadAreIoErrors) {
+TEST(Json, FilesThatCannotBeReadNameTheNearestThatCan) {
   const test::TemporaryDirectory directory;
-  expect_contains(message_of<IoError>([&] { read_text(directory.path()); }), "is a directory");
-  expect_contains(message_of<IoError>([&] { read_text(directory / "missing.json"); }),
+  expect_contains(message_of([&] { read_text(directory.path()); }), "is a directory");
+  expect_contains(message_of([&] { read_text(directory / "missing.json"); }),
                   "missing.json: cannot be read: No such file");
+  test::write(directory / "cluster-64.json", "{}");
+  std::filesystem::create_symlink("nowhere", directory / "dangling");
+  expect_contains(message_of([&] { read_text(directory / "cluster-46.json"); }),
+                  "/cluster-64.json\"?)");
+  expect_contains(message_of([&] { read_text(directory / "cluster-64.jso/graph.json"); }),
+                  "/cluster-64.json\"?)");
+  EXPECT_EQ(message_of([&] { read_text(directory / "dangling"); }).find("did you mean"),
+            std::string::npos);
   test::write(directory / "empty", "");
   EXPECT_EQ(read_text(directory / "empty"), "");
 }

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "io/samples.hpp"
 #include "nestplan/io/files.hpp"
@@ -94,6 +96,23 @@ TEST(OutputFile, FollowsLinks) {
   EXPECT_EQ(content_of(directory / "target"), "new");
   fs::create_symlink("loop", directory / "loop");
   message_of<IoError>([&] { OutputFile file(directory / "loop"); });
+}
+
+TEST(OutputFile, WritesToOpenFilesAndPipesBehindLinks) {
+  const TemporaryDirectory directory;
+  test::write(directory / "log", "before\n");
+  const int log = ::open((directory / "log").c_str(), O_RDWR);
+  ASSERT_GE(log, 0);
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  OutputFile("/dev/fd/" + std::to_string(log)).commit("after\n");
+  OutputFile("/dev/fd/" + std::to_string(pipe[1])).commit("through");
+  char text[16] = {};
+  EXPECT_EQ(::read(pipe[0], text, sizeof text), 7);
+  EXPECT_STREQ(text, "through");
+  EXPECT_EQ(content_of(directory / "log"), "before\nafter\n");
+  EXPECT_EQ(entries(directory).size(), 1U);
+  for (const int descriptor : {log, pipe[0], pipe[1]}) ::close(descriptor);
 }
 
 TEST(OutputFile, WritesToDevicesWithoutReplacingThem) {

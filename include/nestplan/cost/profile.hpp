@@ -43,6 +43,11 @@ struct ProfileOptions {
   /// The vocabulary is padded to a multiple of this times tp, as Megatron-LM does.
   std::int64_t vocabulary_multiple = 128;
   Granularity granularity = Granularity::kLayer;
+
+  std::int64_t tokens_of(const std::string& part, std::int64_t fallback) const {
+    const auto found = tokens.find(part);
+    return found == tokens.end() ? fallback : found->second;
+  }
 };
 
 /// A tensor-parallel degree that was asked for but does not fit the model.

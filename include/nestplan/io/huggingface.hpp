@@ -9,8 +9,7 @@ namespace nestplan::io {
 
 /// Reads the `config.json` of a model:
 ///
-/// - dense transformers of Hugging Face: decoder-only families from gpt2 to qwen3, bert and
-/// roberta;
+/// - dense transformers of Hugging Face: decoder-only families from gpt2 to qwen3, bert, roberta;
 /// - encoder-decoders `t5` and `mt5`;
 /// - `qwen2_5_omni_thinker` (or the `thinker_config` of a `qwen2_5_omni`): `vision_config` and
 ///   `audio_config` describe the towers, `text_config` the language model. The vision tower sees
@@ -26,7 +25,8 @@ namespace nestplan::io {
 /// on the checkpoint; keys that do not describe the shape are ignored.
 ///
 /// Throws InvalidInput with "file: field: what is wrong" for a missing or impossible field and for
-/// a model type that is unknown or cannot be read; IoError if the file cannot be read.
+/// a model type that is unknown or cannot be read, and for a file that cannot be opened; IoError
+/// if the system fails while reading.
 model::Model read_model(const std::filesystem::path& path);
 
 /// The same for dense transformers alone.

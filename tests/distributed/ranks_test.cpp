@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+};
+
+/// Runs a shell command with the environment of a test machine; stderr goes into the text too.
+Outcome run(const std::string& command) {
+  const std::string full =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none "
+      "OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1 timeout 60 " +
+      command + " 2>&1";
+  Outcome outcome;
+  FILE* pipe = popen(full.c_str(), "r");
+  std::array<char, 4096> buffer{};
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) outcome.out += buffer.data();
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+std::string mpirun(int ranks, const std::string& arguments) {
+  return std::string(MPIEXEC) + " -n " + std::to_string(ranks) + " " + arguments;
+}
+
+const std::string kPlan = std::string(NESTPLAN_BINARY) +
+                          " plan --cluster " NESTPLAN_SOURCE_DIR
+                          "/inputs/clusters/h100-spine-leaf-1024.json --global-batch 512 ";
+const std::string kModel = "--model " NESTPLAN_SOURCE_DIR "/inputs/models/llama-3.1-8b ";
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t found = 0;
+  for (std::size_t i = text.find(what); i != std::string::npos; i = text.find(what, i + 1)) ++found;
+  return found;
+}
+
+TEST(Ranks, PrintOnce) {
+  const Outcome outcome = run(mpirun(3, kPlan + kModel));
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "iteration"), 1U) << outcome.out;
+}
+
+TEST(Ranks, BadUsageIsSaidOnce) {
+  const Outcome outcome = run(mpirun(3, kPlan + kModel + "--grid 2x2x1"));
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "nestplan: --grid: 2x2x1 is 4 ranks, but there are 3"), 1U)
+      << outcome.out;
+}
+
+TEST(Ranks, AFileThatOneRankLacksEndsAll) {
+  const std::string good = kPlan + kModel;
+  const std::string bad = kPlan + "--model /nowhere/config.json";
+  const Outcome outcome = run(mpirun(2, good) + " : -n 1 " + bad);
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "/nowhere/config.json"), 1U) << outcome.out;
+}
+
+TEST(Ranks, InfeasibleIsTheSameCodeEverywhere) {
+  const Outcome outcome = run(mpirun(2, kPlan + kModel + "--dp 1 --pp 1 --tp 1 --zero 0"));
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+}
+
+TEST(Ranks, OneProcessWhereSeveralWereMeantIsRefused) {
+  const Outcome refused = run("env SLURM_NTASKS=4 " + kPlan + kModel);
+  EXPECT_EQ(refused.code, 2) << refused.out;
+  EXPECT_NE(refused.out.find("--single-process"), std::string::npos) << refused.out;
+  EXPECT_EQ(run("env SLURM_NTASKS=4 " + kPlan + kModel + "--single-process").code, 0);
+}
+
+TEST(Ranks, ATimeLimitStopsAllOfThem) {
+  const Outcome outcome = run(
+      mpirun(3, kPlan + "--model " NESTPLAN_SOURCE_DIR
+                        "/inputs/models/qwen2.5-omni-7b --per-stage-strategies --time-limit 1 -q"));
+  EXPECT_EQ(outcome.code, 4) << outcome.out;
+}
+
+}  // namespace

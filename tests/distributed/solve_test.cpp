@@ -1,0 +1,165 @@
+#include "nestplan/distributed/solve.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "nestplan/io/files.hpp"
+#include "support/random_problem.hpp"
+
+namespace nestplan::distributed {
+namespace {
+
+std::uint64_t seeds() {
+  const char* soak = std::getenv("NESTPLAN_SOAK");
+  return soak != nullptr && std::string(soak) != "0" ? 2000 : 60;
+}
+
+/// Every way to lay out `ranks`.
+std::vector<RankLayout> layouts(int ranks) {
+  std::vector<RankLayout> result;
+  for (int groups = 1; groups <= ranks; ++groups) {
+    for (int downsets = 1; ranks % groups == 0 && downsets <= ranks / groups; ++downsets) {
+      if (ranks / groups % downsets != 0) continue;
+      result.push_back({groups, {downsets, ranks / groups / downsets}});
+    }
+  }
+  return result;
+}
+
+std::string name(const RankLayout& layout) {
+  return std::to_string(layout.groups) + "x" + std::to_string(layout.team.downsets) + "x" +
+         std::to_string(layout.team.stages);
+}
+
+/// The plan's document without what may differ between runs.
+std::string document(model::Plan plan, const model::Problem& problem) {
+  plan.search = {};
+  return io::plan_to_json(plan, problem.graph, problem.cluster, problem.options.global_batch);
+}
+
+/// Solves on all ranks in every layout; the first rank compares with what it finds on its own.
+void expect_same_plan(const model::Problem& problem, const mpi::Comm& world,
+                      const std::string& where) {
+  const auto network = cost::make_network(problem.cluster);
+  std::string alone;
+  if (world.rank() == 0) alone = document(solver::solve(problem, *network), problem);
+  for (const RankLayout& layout : layouts(world.size())) {
+    const auto plan = solve(problem, *network, {}, world, layout);
+    EXPECT_EQ(plan.has_value(), world.rank() == 0) << where;
+    if (plan) {
+      EXPECT_EQ(document(*plan, problem), alone) << where << " " << name(layout);
+    }
+  }
+  const auto plan = solve(problem, *network, {}, world);
+  if (plan) {
+    EXPECT_EQ(document(*plan, problem), alone) << where << " layout chosen";
+  }
+}
+
+TEST(DistributedSolve, EqualsSerialOnRandomProblems) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
+    model::Problem problem = testing::random_problem(7'000'000 + seed);
+    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
+    problem.options.per_stage_strategies = seed % 4 < 2;
+    expect_same_plan(problem, world, "seed " + std::to_string(seed));
+  }
+}
+
+/// Branches of `length` layers from one source to one sink, with irregular costs.
+model::Problem branching(int branches, int length, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&random](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  model::Problem problem;
+  problem.graph.name = "branching";
+  problem.graph.strategies = {{"tp1", 1, 1, 1, 1, 1, 1}, {"tp2", 2, 1, 1, 1, 1, 1}};
+  const auto add = [&](const std::string& id) {
+    const double forward = draw(1e-4, 1e-3);
+    model::LayerCost one{forward, 2 * forward, 1e7, 0, 4e7, 1e6, {}};
+    model::LayerCost two{forward / 1.8, forward / 0.9, 5e6, 0, 2e7, 1e6, {}};
+    two.collectives.push_back(
+        {model::Phase::kForward, model::CollectiveOp::kAllReduce, model::GroupKind::kTensor, 1e6});
+    problem.graph.layers.push_back({id, {one, two}});
+    return static_cast<int>(problem.graph.layers.size()) - 1;
+  };
+  const auto connect = [&](int from, int to) {
+    const double bytes = draw(1e5, 1e6);
+    problem.graph.edges.push_back({from, to, {bytes, bytes}});
+  };
+  const int source = add("source");
+  std::vector<int> ends;
+  for (int b = 0; b < branches; ++b) {
+    int last = source;
+    for (int i = 0; i < length; ++i) {
+      const int next = add("b" + std::to_string(b) + "." + std::to_string(i));
+      connect(last, next);
+      last = next;
+    }
+    ends.push_back(last);
+  }
+  const int sink = add("sink");
+  for (const int end : ends) connect(end, sink);
+  problem.cluster.name = "c";
+  problem.cluster.device = {"d", 2e9, 0, {{"bf16", 1e14}}, 1e12};
+  problem.cluster.network.levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 6, 1e10, 5e-6, 2}};
+  problem.options.global_batch = 24;
+  model::quantise_counts(problem.graph);
+  return problem;
+}
+
+TEST(DistributedSolve, EqualsSerialOnBranches) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  for (const bool per_stage : {false, true}) {
+    for (const model::Objective objective : {model::Objective::k1F1B, model::Objective::kPaper}) {
+      model::Problem problem = branching(2, 5, 11);
+      problem.options.per_stage_strategies = per_stage;
+      problem.options.objective = objective;
+      expect_same_plan(problem, world, per_stage ? "per stage" : "uniform");
+    }
+  }
+  expect_same_plan(branching(3, 4, 5), world, "three branches");
+}
+
+TEST(DistributedSolve, GivesTheReasonWhenNothingFits) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  model::Problem problem = branching(2, 3, 3);
+  problem.cluster.device.memory_bytes = 1e7;
+  expect_same_plan(problem, world, "infeasible");
+}
+
+TEST(DistributedSolve, StopsEverywhereAtATimeLimit) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  model::Problem problem = branching(2, 12, 9);
+  problem.options.per_stage_strategies = true;
+  solver::SearchSettings settings;
+  settings.time_limit_s = 0.2;
+  settings.prune = false;  // so that it takes long enough
+  for (const RankLayout& layout : layouts(world.size())) {
+    const auto network = cost::make_network(problem.cluster);
+    const auto plan = solve(problem, *network, settings, world, layout);
+    if (plan) {
+      EXPECT_NE(plan->status, model::Status::kOptimal) << name(layout);
+      EXPECT_LE(plan->lower_bound_s,
+                plan->status == model::Status::kFeasible ? plan->iteration_time_s : 1e9);
+    }
+  }
+}
+
+TEST(DistributedSolve, RefusesATableThatNoRankHasRoomFor) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  const model::Problem problem = branching(2, 5, 11);
+  const auto network = cost::make_network(problem.cluster);
+  solver::SearchSettings settings;
+  settings.memory_limit_bytes = 100;
+  // One team: every rank sees the same need and leaves in the same way.
+  EXPECT_THROW(solve(problem, *network, settings, world, RankLayout{1, {world.size(), 1}}),
+               MemoryLimit);
+}
+
+}  // namespace
+}  // namespace nestplan::distributed
