@@ -5,7 +5,8 @@
 # Does nothing when all is there. Needs root or sudo otherwise.
 set -euo pipefail
 
-packages=(g++ make cmake nlohmann-json3-dev libfmt-dev libcli11-dev)
+packages=(g++ make cmake openmpi-bin libopenmpi-dev libboost-serialization-dev
+          nlohmann-json3-dev libfmt-dev libcli11-dev)
 case "${1:-}" in
   "") ;;
   --tests) packages+=(libgtest-dev clang-format ccache git) ;;

@@ -32,9 +32,8 @@ ExitCode run(int argc, const char* const* argv, const Ranks& ranks) {
     case Command::kPlan:
       return run_plan(invocation.flags, ranks);
     case Command::kEvaluate:
-      return on_first(ranks, [&] {
-        return run_evaluate(invocation.flags, invocation.files.front());
-      });
+      return on_first(ranks,
+                      [&] { return run_evaluate(invocation.flags, invocation.files.front()); });
     case Command::kInspect:
       return on_first(ranks, [&] { return run_inspect(invocation.flags, invocation.files); });
   }

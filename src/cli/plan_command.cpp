@@ -41,7 +41,8 @@ std::optional<model::Plan> search(const Flags& flags, const Setup& setup, const 
   if (!flags.quiet) {
     settings.progress = [&line](const solver::Progress& progress) { line.show(progress); };
   }
-  settings.memory_limit_bytes = distributed::memory_per_rank(ranks.size() > 1 ? &ranks.world() : nullptr);
+  settings.memory_limit_bytes =
+      distributed::memory_per_rank(ranks.size() > 1 ? &ranks.world() : nullptr);
   if (ranks.size() == 1) return solver::solve(setup.problem, *setup.network, settings);
   std::optional<distributed::RankLayout> layout;
   if (!flags.grid.empty()) layout = distributed::parse_layout(flags.grid, ranks.size());

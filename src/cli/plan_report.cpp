@@ -332,7 +332,23 @@ class Report {
     if (!rejected.empty()) text += fmt::format(", left out: {}", fmt::join(rejected, ", "));
     text +=
         fmt::format("; {} with {} filled", counted(s.tables, "table"), counted(s.cells, "cell"));
-    return labelled_paragraph("search", text);
+    text = labelled_paragraph("search", text);
+    if (detail_.breakdown && !s.per_rank.empty()) text += per_rank();
+    return text;
+  }
+
+  std::string per_rank() const {
+    Table table({{fmt::format("{} ranks", plan_.search.ranks), Table::Align::kLeft},
+                 {"min", Table::Align::kRight},
+                 {"mean", Table::Align::kRight},
+                 {"max", Table::Align::kRight},
+                 {"imbalance", Table::Align::kRight}});
+    for (const model::RankFigure& figure : plan_.search.per_rank) {
+      table.add({figure.name, fmt::format("{:.3f}", figure.least),
+                 fmt::format("{:.3f}", figure.mean), fmt::format("{:.3f}", figure.most),
+                 figure.mean > 0 ? fmt::format("{:.2f}", figure.most / figure.mean) : "-"});
+    }
+    return table.text(2, kWidth);
   }
 
   static std::string counted(std::int64_t count, const char* noun) {

@@ -96,8 +96,7 @@ double memory_per_rank(const mpi::Comm* world) {
   while (info >> key >> kibibytes >> unit) {
     if (key == "MemAvailable:") available = kibibytes * 1024;
   }
-  return world == nullptr ? available
-                          : world->min(available / world->split_by_node().size());
+  return world == nullptr ? available : world->min(available / world->split_by_node().size());
 }
 
 }  // namespace nestplan::distributed

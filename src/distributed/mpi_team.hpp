@@ -24,12 +24,18 @@ class MpiTeam final : public solver::Team {
   std::unique_ptr<solver::Pending> receive_band(std::span<double> band) override;
   void progress() override;
 
+  /// Seconds spent waiting for other ranks, and bytes sent to them, so far.
+  double waited_s() const { return waited_s_; }
+  double sent_bytes() const { return sent_bytes_; }
+
  private:
   mpi::Comm comm_;
   solver::Grid grid_;
   int rank_ = 0;
   mpi::Comm block_;  ///< the ranks of this stage block
   std::function<void()> meanwhile_;
+  double waited_s_ = 0;
+  double sent_bytes_ = 0;
 };
 
 }  // namespace nestplan::distributed

@@ -81,6 +81,11 @@ Report to_report(const std::vector<std::byte>& bytes) {
   return report;
 }
 
+/// *Collective over `world`.*
+model::RankFigure figure(const mpi::Comm& world, const char* name, double mine) {
+  return {name, world.min(mine), world.sum(mine) / world.size(), world.max(mine)};
+}
+
 /// The best of what the groups found; of equal plans the canonical one.
 SearchResult merge(const SearchResult& own, const std::vector<std::vector<std::byte>>& reports,
                    int ranks) {
@@ -135,9 +140,17 @@ std::optional<model::Plan> solve(const model::Problem& problem, const cost::Netw
   };
   if (world.rank() != 0) mine.progress = nullptr;
   const SearchResult result = solver::Search(instance, mine, team, board).run();
+  const std::vector<model::RankFigure> figures = {
+      figure(world, "computing, s", result.stats.seconds - team.waited_s()),
+      figure(world, "waiting, s", team.waited_s()),
+      figure(world, "sent, MB", team.sent_bytes() / 1e6),
+      figure(world, "cells, millions", static_cast<double>(result.stats.cells) / 1e6),
+      figure(world, "table, MB", result.stats.largest_table_bytes / 1e6)};
   const auto reports = world.all_gather(leads ? to_bytes(result) : std::vector<std::byte>{});
   if (world.rank() != 0) return std::nullopt;
-  return solver::to_plan(instance, merge(result, reports, world.size()));
+  SearchResult merged = merge(result, reports, world.size());
+  merged.stats.per_rank = figures;
+  return solver::to_plan(instance, merged);
 }
 
 }  // namespace nestplan::distributed

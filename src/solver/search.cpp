@@ -146,6 +146,9 @@ bool Search::fill(Table& table) {
   if (!done) stopped_ = true;
   ++result_.stats.tables;
   result_.stats.cells += table.relaxations();
+  result_.stats.largest_table_bytes =
+      std::max(result_.stats.largest_table_bytes,
+               static_cast<double>(table.cells()) * static_cast<double>(sizeof(Ticks)));
   return done;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "io/samples.hpp"
+#include "nestplan/io/files.hpp"
 #include "util/expect_error.hpp"
 
 namespace nestplan::io {

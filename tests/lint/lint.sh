@@ -15,7 +15,9 @@ allowed_for() {
     lattice) echo "util model" ;;
     solver) echo "util model cost lattice" ;;
     io) echo "util model cost" ;;
-    cli) echo "util model cost lattice solver io" ;;
+    mpi) echo "util" ;;
+    distributed) echo "util model cost lattice solver mpi" ;;
+    cli) echo "util model cost lattice solver io mpi distributed" ;;
     *) return 1 ;;
   esac
 }

@@ -3,24 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "nestplan/cost/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/random_problem.hpp"
+#include "support/seeds.hpp"
 
 namespace nestplan {
 namespace {
 
 constexpr double kRelative = 1e-9;
-constexpr std::uint64_t kShare = 500;  ///< seeds per test case
-
-/// NESTPLAN_SOAK=1 runs many more seeds.
-std::uint64_t seeds_per_case() {
-  const char* soak = std::getenv("NESTPLAN_SOAK");
-  return soak != nullptr && std::string(soak) != "0" ? 20 * kShare : kShare;
-}
+constexpr std::uint64_t kShare = 500;  ///< usual seeds per test case
 
 void expect_same(const model::Plan& plan, const testing::Optimum& best, const std::string& where) {
   if (!best.feasible()) {
@@ -38,7 +32,7 @@ void expect_same(const model::Plan& plan, const testing::Optimum& best, const st
 class BruteForce : public ::testing::TestWithParam<int> {};
 
 TEST_P(BruteForce, AgreesWithSolver) {
-  const std::uint64_t count = seeds_per_case();
+  const std::uint64_t count = testing::seeds(kShare);
   const std::uint64_t first = static_cast<std::uint64_t>(GetParam()) * 1'000'000;
   for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     model::Problem problem = testing::random_problem(seed);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <regex>
+#include <sstream>
 #include <string>
 
 #include "nestplan/cost/network.hpp"
@@ -16,11 +16,15 @@ namespace {
 
 using model::Status;
 
-/// The number in front of `unit` behind `phrase`.
-std::optional<double> number_behind(const std::string& text, const std::string& phrase) {
-  std::smatch match;
-  if (!std::regex_search(text, match, std::regex(phrase + " ([0-9]+) bytes"))) return {};
-  return std::stod(match[1]);
+/// The number of bytes behind `phrase`.
+std::optional<double> bytes_behind(const std::string& text, const std::string& phrase) {
+  const std::size_t begin = text.find(phrase + " ");
+  if (begin == std::string::npos) return std::nullopt;
+  std::istringstream in(text.substr(begin + phrase.size()));
+  double bytes = 0;
+  std::string unit;
+  if (!(in >> bytes >> unit) || unit != "bytes") return std::nullopt;
+  return bytes;
 }
 
 model::Problem tight_problem(std::uint64_t seed) {
@@ -40,7 +44,7 @@ TEST(Infeasible, MemoryThatIsAskedForIsExactlyEnough) {
     if (plan.status != Status::kInfeasible) continue;
     ASSERT_FALSE(plan.reason.empty());
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
-    if (const auto needed = number_behind(plan.reason, "devices with")) {
+    if (const auto needed = bytes_behind(plan.reason, "devices with")) {
       ++asked_for_memory;
       problem.cluster.device.memory_bytes = *needed;
       EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal) << "not enough";
@@ -65,7 +69,7 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
     const model::Problem problem = tight_problem(seed);
     const auto network = cost::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
-    const auto needed = number_behind(plan.reason, "needs");
+    const auto needed = bytes_behind(plan.reason, "needs");
     if (plan.status != Status::kInfeasible || !needed) continue;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
     ++seen;

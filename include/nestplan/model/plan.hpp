@@ -86,6 +86,14 @@ struct TimeSplit {
   double bubble_s = 0;
 };
 
+/// A figure of every rank of a search.
+struct RankFigure {
+  std::string name;  ///< with its unit
+  double least = 0;
+  double mean = 0;
+  double most = 0;
+};
+
 /// What the search did; the only part of a result that may differ between runs.
 struct SearchStats {
   double seconds = 0;
@@ -93,8 +101,11 @@ struct SearchStats {
   std::int64_t configurations = 0;  ///< (micro-batch, dp, dp_inner, strategy) considered
   std::int64_t tables = 0;          ///< tables filled
   std::int64_t cells = 0;           ///< table cells updated
+  double largest_table_bytes = 0;   ///< of this rank's part
   /// Why configurations were dropped, with counts, in a fixed order.
   std::vector<std::pair<std::string, std::int64_t>> rejected;
+  /// With several ranks: what each of them computed, waited for and sent.
+  std::vector<RankFigure> per_rank;
 };
 
 /// A complete plan with its cost.
