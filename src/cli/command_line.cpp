@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
@@ -169,6 +171,21 @@ class ConfigWriter {
   const Flags& flags_;
 };
 
+/// CLI11 takes numbers for the value of a switch and ends in a foreign exception for other words.
+void check_switch_values(std::span<const char* const> arguments) {
+  for (const std::string_view argument : arguments) {
+    const std::string_view flag = flag_part(argument);
+    if (!flag.starts_with("--") || flag.size() == argument.size()) continue;
+    const std::string_view value = argument.substr(flag.size() + 1);
+    for (const Option& option : options()) {
+      if (option.name != flag.substr(2) || !option.is_switch()) continue;
+      if (value == "true" || value == "false") continue;
+      throw InvalidConfig(
+          fmt::format("{}: {} is neither true nor false", flag, util::quoted(value)));
+    }
+  }
+}
+
 void describe_app(CLI::App& app) {
   app.name("nestplan");
   app.description(
@@ -235,6 +252,7 @@ Invocation parse_command_line(int argc, const char* const* argv) {
     add_subcommand(app, subcommand, raw, invocation.files);
   }
 
+  check_switch_values(std::span(argv, static_cast<std::size_t>(argc)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -246,8 +264,6 @@ Invocation parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();
     throw InvalidConfig(what.substr(0, what.find(':')) + ": a value is needed");
-  } catch (const CLI::ConversionError& error) {
-    throw InvalidConfig(std::string(error.what()) + ": neither true nor false");
   } catch (const CLI::ParseError& error) {
     throw InvalidConfig(first_line(error.what()));
   }

@@ -327,7 +327,7 @@ class Report {
                                    util::format_seconds(s.seconds));
     std::vector<std::string> rejected;
     for (const auto& [reason, count] : s.rejected) {
-      if (count > 0) rejected.push_back(fmt::format("{} {}", util::format_count(count), reason));
+      if (count > 0) rejected.push_back(fmt::format("{} ({})", util::format_count(count), reason));
     }
     if (!rejected.empty()) text += fmt::format(", left out: {}", fmt::join(rejected, ", "));
     text +=
