@@ -44,7 +44,14 @@ nestplan=$build_dir/src/cli/nestplan
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 launcher=()
-if [ "$ranks" -gt 0 ]; then launcher=(mpirun -n "$ranks"); fi
+if [ "$ranks" -gt 0 ]; then
+  launcher=(mpirun -n "$ranks")
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+  # containers have no user but root
+  if [ "$(id -u)" -eq 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+fi
 gnu_time=()
 if /usr/bin/time -f %M true 2>/dev/null; then gnu_time=(/usr/bin/time -q -f %M -o "$scratch/peak"); fi
 
@@ -81,7 +88,7 @@ search() {
     case $status in
       0) outcome=$(printf %.6g "$(field "$(tr -d ' \n' <"$scratch/out")" iteration_time_s)") ;;
       3) outcome=infeasible ;;
-      *) echo "$name: exit code $status: $(tail -1 "$scratch/err")" >&2; exit 1 ;;
+      *) cat "$scratch/err" >&2; echo "$name: exit code $status" >&2; exit 1 ;;
     esac
     echo $((end - begin)) >>"$scratch/seconds"
     if [ ${#gnu_time[@]} -gt 0 ]; then

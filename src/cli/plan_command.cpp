@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "cli/command_line.hpp"
 #include "cli/commands.hpp"
@@ -15,19 +18,14 @@
 namespace nestplan::cli {
 namespace {
 
-/// Whether the search was asked to end before it was through.
-bool was_stopped(const Flags& flags, const model::Plan& plan) {
-  return stop_requested() || (flags.time_limit && plan.search.seconds >= *flags.time_limit);
-}
-
-ExitCode exit_code(const Flags& flags, const model::Plan& plan) {
+ExitCode exit_code(const model::Plan& plan) {
   switch (plan.status) {
     case model::Status::kOptimal:
       return ExitCode::kDone;
     case model::Status::kFeasible:
       return ExitCode::kStopped;
     case model::Status::kInfeasible:
-      return was_stopped(flags, plan) ? ExitCode::kStopped : ExitCode::kInfeasible;
+      return plan.search.stopped ? ExitCode::kStopped : ExitCode::kInfeasible;
   }
   throw InternalError("a plan without a status");
 }
@@ -51,6 +49,10 @@ std::optional<model::Plan> search(const Flags& flags, const Setup& setup, const 
   } catch (...) {
     // The others may be waiting for this rank, so there is no agreeing any more.
     const auto [code, message] = describe_failure();
+    if (code == ExitCode::kOutOfMemory) {
+      // All ranks of a team see this at once: the first of them ends the run before others speak.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300) * std::min(ranks.rank(), 10));
+    }
     unmute();
     print_message(fmt::format("nestplan: rank {}: {}", ranks.rank(), message));
     ranks.end_all(code);
@@ -80,7 +82,7 @@ ExitCode run_plan(const Flags& flags, const Ranks& ranks) {
   ranks.together([&] {
     if (!plan) return;
     output->write(*plan, *setup, {.fold_stages = !flags.verbose, .breakdown = flags.verbose});
-    code = exit_code(flags, *plan);
+    code = exit_code(*plan);
   });
   return ranks.agree(code);
 }

@@ -130,7 +130,7 @@ int HierarchicalNetwork::link_level(const PodLayout& pods, std::int64_t from, st
 }
 
 std::int64_t HierarchicalNetwork::shape_period() const {
-  return block_.size() > 1 ? block_[block_.size() - 2] : block_.back();
+  return block_.size() > 1 ? block_[block_.size() - 2] : 1;
 }
 
 bool HierarchicalNetwork::shapes_repeat(const PodLayout& pods, std::int64_t unit,

@@ -88,6 +88,21 @@ RankLayout choose_layout(const solver::Instance& instance, int ranks, double byt
   return {ranks / team, {downsets, team / downsets}};
 }
 
+namespace {
+
+/// Bytes that the control group of this process still allows; infinite without a limit.
+double cgroup_room() {
+  double limit = 0;
+  double used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+    return std::max(0.0, limit - used);
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
 double memory_per_rank(const mpi::Comm* world) {
   std::ifstream info("/proc/meminfo");
   std::string key, unit;
@@ -96,6 +111,7 @@ double memory_per_rank(const mpi::Comm* world) {
   while (info >> key >> kibibytes >> unit) {
     if (key == "MemAvailable:") available = kibibytes * 1024;
   }
+  available = std::min(available, cgroup_room());
   return world == nullptr ? available : world->min(available / world->split_by_node().size());
 }
 

@@ -91,7 +91,7 @@ void MpiBoard::serve() {
   }
   while (const auto from = leaders_.probe(mpi::Tag::kFinish)) {
     const std::vector<std::byte> bytes = leaders_.receive(*from, mpi::Tag::kFinish);
-    Finish finish;
+    solver::Winner finish;
     std::memcpy(&finish, bytes.data(), sizeof finish);
     finished_.push_back(finish);
     stopping_ = stopping_ || finish.stopped != 0;
@@ -114,22 +114,21 @@ Ticket MpiBoard::exchange(const std::vector<BoardEntry>& back, Total best) {
   }
 }
 
-bool MpiBoard::wins(Total best, const solver::PlanKey& key, bool stopped) {
-  const Finish mine{best, key, stopped ? 1 : 0};
-  stopping_ = stopping_ || stopped;
-  const auto first = [](const Finish& a, const Finish& b) {
+solver::Winner MpiBoard::settle(const solver::Winner& mine) {
+  stopping_ = stopping_ || mine.stopped != 0;
+  const auto better = [](const solver::Winner& a, const solver::Winner& b) {
     return a.best != b.best ? a.best < b.best : a.key < b.key;
   };
-  Finish winner = mine;
+  solver::Winner winner = mine;
   const int others = leaders_.size() - 1;
   if (leaders_.rank() == 0) {
     while (static_cast<int>(finished_.size()) < others) serve();
-    for (const Finish& finish : finished_) winner = first(finish, winner) ? finish : winner;
+    for (const solver::Winner& other : finished_) winner = better(other, winner) ? other : winner;
   } else {
     leaders_.send(std::as_bytes(std::span(&mine, 1)), 0, mpi::Tag::kFinish);
   }
   leaders_.broadcast(std::as_writable_bytes(std::span(&winner, 1)), 0);
-  return mine.best < solver::kNoTotal && !first(winner, mine);
+  return winner;
 }
 
 }  // namespace nestplan::distributed

@@ -16,18 +16,12 @@ class MpiBoard final : public solver::Board {
 
   void post(std::vector<solver::BoardEntry> entries) override;
   solver::Ticket exchange(const std::vector<solver::BoardEntry>& back, solver::Total best) override;
-  bool wins(solver::Total best, const solver::PlanKey& key, bool stopped) override;
+  solver::Winner settle(const solver::Winner& mine) override;
 
   /// Answers what has arrived; nothing to do on other ranks.
   void serve();
 
  private:
-  struct Finish {
-    solver::Total best = solver::kNoTotal;
-    solver::PlanKey key;
-    std::int64_t stopped = 0;
-  };
-
   void take_back(const std::vector<solver::BoardEntry>& back, solver::Total best);
   /// The next ticket, unless entries that others hold may still come back.
   bool ready() const { return !queue_empty_ || handed_out_ == 0 || stopping_; }
@@ -39,7 +33,7 @@ class MpiBoard final : public solver::Board {
   bool queue_empty_ = false;
   std::int64_t handed_out_ = 0;  ///< entries that come back bounded
   std::deque<int> waiting_;      ///< groups that want a ticket
-  std::vector<Finish> finished_;
+  std::vector<solver::Winner> finished_;
   bool serving_ = false;
   bool stopping_ = false;
 };

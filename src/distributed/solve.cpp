@@ -6,6 +6,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/utility.hpp>
 #include <boost/serialization/vector.hpp>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -116,41 +117,81 @@ SearchResult merge(const SearchResult& own, const std::vector<std::vector<std::b
   return result;
 }
 
+/// One search of this rank's group, and what it looks like from this rank. *Collective.*
+class GroupSearch {
+ public:
+  GroupSearch(const solver::Instance& instance, const solver::SearchSettings& settings,
+              const mpi::Comm& world, const RankLayout& layout)
+      : world_(world),
+        leads_(world.rank() % layout.team.size() == 0),
+        board_(world.split(leads_ ? 0 : 1, world.rank())),
+        team_(world.split(world.rank() / layout.team.size(), world.rank()), layout.team,
+              [this] { serve(); }) {
+    solver::SearchSettings mine = settings;
+    mine.stop_requested = [&] {
+      serve();
+      return settings.stop_requested && settings.stop_requested();
+    };
+    if (world.rank() != 0) mine.progress = nullptr;
+    result_ = solver::Search(instance, mine, team_, board_).run();
+  }
+
+  const SearchResult& result() const { return result_; }
+
+  /// Nothing from ranks that do not lead their group.
+  std::vector<std::byte> report() const {
+    return leads_ ? to_bytes(result_) : std::vector<std::byte>{};
+  }
+
+  /// *Collective.*
+  std::vector<model::RankFigure> figures() const {
+    const model::SearchStats& stats = result_.stats;
+    return {figure(world_, "computing, s", stats.seconds - team_.waited_s()),
+            figure(world_, "waiting, s", team_.waited_s()),
+            figure(world_, "sent, MB", team_.sent_bytes() / 1e6),
+            figure(world_, "cells, millions", static_cast<double>(stats.cells) / 1e6),
+            figure(world_, "table, MB", stats.largest_table_bytes / 1e6)};
+  }
+
+ private:
+  void serve() {
+    if (leads_) board_.serve();
+  }
+
+  const mpi::Comm& world_;
+  const bool leads_;
+  MpiBoard board_;
+  MpiTeam team_;
+  SearchResult result_;
+};
+
 }  // namespace
 
 std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
                                  const solver::SearchSettings& settings, const mpi::Comm& world,
                                  const std::optional<RankLayout>& wanted) {
   solver::check_options(problem.options);
-  const solver::Instance instance(problem, network, solver::Lattice::enumerate(problem.graph),
-                                  settings.collapse);
-  const RankLayout layout =
-      wanted ? *wanted : choose_layout(instance, world.size(), settings.memory_limit_bytes);
-  const int group = world.rank() / layout.team.size();
-  const bool leads = world.rank() % layout.team.size() == 0;
-  MpiBoard board(world.split(leads ? 0 : 1, world.rank()));
-  const auto serve = [&board, leads] {
-    if (leads) board.serve();
-  };
-  MpiTeam team(world.split(group, world.rank()), layout.team, serve);
-  solver::SearchSettings mine = settings;
-  mine.stop_requested = [&] {
-    serve();
-    return settings.stop_requested && settings.stop_requested();
-  };
-  if (world.rank() != 0) mine.progress = nullptr;
-  const SearchResult result = solver::Search(instance, mine, team, board).run();
-  const std::vector<model::RankFigure> figures = {
-      figure(world, "computing, s", result.stats.seconds - team.waited_s()),
-      figure(world, "waiting, s", team.waited_s()),
-      figure(world, "sent, MB", team.sent_bytes() / 1e6),
-      figure(world, "cells, millions", static_cast<double>(result.stats.cells) / 1e6),
-      figure(world, "table, MB", result.stats.largest_table_bytes / 1e6)};
-  const auto reports = world.all_gather(leads ? to_bytes(result) : std::vector<std::byte>{});
-  if (world.rank() != 0) return std::nullopt;
-  SearchResult merged = merge(result, reports, world.size());
-  merged.stats.per_rank = figures;
-  return solver::to_plan(instance, merged);
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<solver::Lattice> lattice = solver::enumerate(problem.graph, settings);
+  if (world.max(std::int64_t{lattice ? 0 : 1}) != 0) {
+    if (world.rank() != 0) return std::nullopt;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return solver::stopped_at_once(problem, spent.count());
+  }
+  for (solver::TickHorizon horizon;;) {
+    const solver::Instance instance(problem, network, *lattice, settings.collapse,
+                                    horizon.seconds());
+    const RankLayout layout =
+        wanted ? *wanted : choose_layout(instance, world.size(), settings.memory_limit_bytes);
+    const GroupSearch search(instance, settings, world, layout);
+    if (horizon.improve(search.result())) continue;
+    const std::vector<model::RankFigure> figures = search.figures();
+    const auto reports = world.all_gather(search.report());
+    if (world.rank() != 0) return std::nullopt;
+    SearchResult merged = merge(search.result(), reports, world.size());
+    merged.stats.per_rank = figures;
+    return solver::to_plan(instance, merged);
+  }
 }
 
 }  // namespace nestplan::distributed

@@ -67,13 +67,15 @@ Lattice::Lattice(int layers, std::vector<std::uint64_t> bits)
   for (DownsetId d = 1; d < size() && totally_ordered_; ++d) totally_ordered_ = subset(d - 1, d);
 }
 
-Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets) {
+Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets,
+                           const std::function<bool()>& stop) {
   const int layers = static_cast<int>(graph.layers.size());
   const auto words = static_cast<std::size_t>((layers + 63) / 64);
   const std::vector<Members> needed = successors(graph, words);
   Members all(words, 0);
   Members wave(words, 0);
   for (int size = 0; size < layers; ++size) {
+    if (stop && stop()) throw Interrupted();
     Members next;
     for (std::size_t begin = 0; begin < wave.size(); begin += words) {
       const std::uint64_t* set = wave.data() + begin;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <numeric>
 
 namespace nestplan::mpi {
@@ -14,6 +15,14 @@ namespace {
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
 int tag_of(Tag tag) { return static_cast<int>(tag); }
+
+/// MPI counts are ints; whoever sends more has to cut it up.
+int count_of(std::size_t count) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw MpiError(fmt::format("a message of {} items is too long for MPI", count));
+  }
+  return static_cast<int>(count);
+}
 
 std::int64_t number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -108,7 +117,7 @@ void Comm::broadcast(std::span<std::byte> data, int root) const {
 std::vector<std::vector<std::byte>> Comm::all_gather(std::span<const std::byte> mine) const {
   const auto ranks = static_cast<std::size_t>(size());
   std::vector<int> counts(ranks);
-  const int count = static_cast<int>(mine.size());
+  const int count = count_of(mine.size());
   check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, comm_), "MPI_Allgather");
   std::vector<int> offsets(ranks, 0);
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
@@ -127,7 +136,7 @@ std::vector<std::vector<std::byte>> Comm::all_gather(std::span<const std::byte> 
 Request Comm::all_gather_doubles(std::span<const double> mine, const std::vector<int>& counts,
                                  const std::vector<int>& offsets, double* all) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_DOUBLE, all, counts.data(),
+  check(MPI_Iallgatherv(mine.data(), count_of(mine.size()), MPI_DOUBLE, all, counts.data(),
                         offsets.data(), MPI_DOUBLE, comm_, &request),
         "MPI_Iallgatherv");
   return Request(request);
@@ -158,8 +167,7 @@ double Comm::min(double value) const {
 }
 
 void Comm::send(std::span<const std::byte> data, int to, Tag tag) const {
-  check(MPI_Send(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, tag_of(tag), comm_),
-        "MPI_Send");
+  check(MPI_Send(data.data(), count_of(data.size()), MPI_BYTE, to, tag_of(tag), comm_), "MPI_Send");
 }
 
 std::vector<std::byte> Comm::receive(int from, Tag tag) const {
@@ -183,17 +191,16 @@ std::optional<int> Comm::probe(Tag tag) const {
 
 Request Comm::send_doubles(std::span<const double> data, int to, Tag tag) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_DOUBLE, to, tag_of(tag), comm_,
-                  &request),
+  check(MPI_Isend(data.data(), count_of(data.size()), MPI_DOUBLE, to, tag_of(tag), comm_, &request),
         "MPI_Isend");
   return Request(request);
 }
 
 Request Comm::receive_doubles(std::span<double> data, int from, Tag tag) const {
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_DOUBLE, from, tag_of(tag), comm_,
-                  &request),
-        "MPI_Irecv");
+  check(
+      MPI_Irecv(data.data(), count_of(data.size()), MPI_DOUBLE, from, tag_of(tag), comm_, &request),
+      "MPI_Irecv");
   return Request(request);
 }
 

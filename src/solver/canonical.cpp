@@ -119,12 +119,14 @@ class CanonicalWalk {
 
   void consider_first(DownsetId outer, const Transition& t) {
     const std::int64_t position = placement_.position(placement_.origin());
-    if (!paper_) {
-      const Ticks budget = limits().sum - t.option.sync;
-      return consider(outer, depth_, position, budget, t);
-    }
     const Total room = candidate_.total - to_total(t.option.sync);
     if (room < 0) return;
+    if (!paper_) {
+      const std::int64_t m = candidate_.configuration.microbatches;
+      const Total sum = m == 1 ? room : room - (m - 1) * to_total(candidate_.cap);
+      if (sum >= 0) consider(outer, depth_, position, static_cast<Ticks>(sum), t);
+      return;
+    }
     const auto each =
         static_cast<Ticks>(room / (candidate_.configuration.microbatches + depth_ - 1));
     consider(outer, depth_, position, each, t);

@@ -1,5 +1,7 @@
 #include "solver/configuration.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -111,6 +113,7 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
   const Ticks near = depth > 1 ? transfer_.front() : 0;
   DepthBound bound{kNever, kNever, kNoTotal};
   for (const FirstStageCost& first : first_) {
+    if (first.base + first.zero + first.sync == kNever) continue;
     const Ticks sum = floor_.total + transfers + first.zero;
     const Ticks bottleneck =
         std::max({std::ceil(sum / p), shared_out_, floor_.largest_layer + near,
@@ -193,6 +196,14 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
   return result;
 }
 
+bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) const {
+  const std::vector<model::Layer>& layers = instance_.problem().graph.layers;
+  return std::all_of(layers.begin(), layers.end(), [&](const model::Layer& layer) {
+    return std::any_of(strategies.begin(), strategies.end(),
+                       [&](int k) { return layer.costs[at(k)].has_value(); });
+  });
+}
+
 void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {
   std::int64_t smallest = configuration.pods.pod_size + 1;
   for (const int k : configuration.strategies) {
@@ -238,12 +249,21 @@ std::vector<Configuration> ConfigurationSpace::list() {
     const std::size_t first_floor = floors_.size();
     for (const auto& set : sets) floors_.push_back(make_floor(set));
     const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
+    for (const std::int64_t dp : options.dp) {
+      if (dp > most) {
+        ++rejected_[fmt::format("dp {} is more than {} devices and {} sequences allow", dp, devices,
+                                options.global_batch)];
+      }
+    }
     for (std::int64_t dp = 1; dp <= most; ++dp) {
       if (!allowed(options.dp, dp)) continue;
       const std::int64_t step = dp * micro_batch;
       if (!options.allow_uneven_batch && options.global_batch % step != 0) {
         ++rejected_["dp x micro-batch does not divide the global batch"];
         continue;
+      }
+      for (const std::int64_t inner : options.dp_inner) {
+        if (dp % inner != 0) ++rejected_[fmt::format("dp-inner {} does not divide dp", inner)];
       }
       for (const std::int64_t inner : divisors(dp)) {
         if (!allowed(options.dp_inner, inner)) continue;
@@ -268,7 +288,12 @@ std::vector<Configuration> ConfigurationSpace::list() {
               c.strategies.push_back(k);
             }
           }
-          if (!c.strategies.empty()) add(result, c);
+          if (c.strategies.empty()) continue;
+          if (!covers_all_layers(c.strategies)) {
+            ++rejected_["a layer has no costs under the strategies that fit"];
+            continue;
+          }
+          add(result, c);
         }
       }
     }

@@ -104,6 +104,7 @@ class ConfigurationSpace {
  private:
   Floor make_floor(const std::vector<int>& strategies) const;
   Ticks cheapest_term(const model::Strategy& strategy, const model::Collective& collective) const;
+  bool covers_all_layers(const std::vector<int>& strategies) const;
   void add(std::vector<Configuration>& out, Configuration configuration);
 
   const Instance& instance_;

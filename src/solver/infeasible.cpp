@@ -190,11 +190,11 @@ std::string describe(const Instance& instance, const Tightest& best) {
   }
   const double usable = instance.usable_bytes();
   return fmt::format(
-      "memory: the plan that comes nearest (strategy {}, micro-batch {}, dp {}, {} stages) needs "
+      "memory: the plan that comes nearest (strategy {}, micro-batch {}, dp {}, {} stage{}) needs "
       "{:.0f} bytes ({:.2f} GiB) on stage {} ({}), {:.0f} bytes ({:.2f} GiB) more than the {:.0f} "
       "bytes ({:.2f} GiB) a device has",
-      strategy.id, c.micro_batch, c.dp, stages, most, most / kGiB, fullest + 1,
-      describe_layers(instance, best.chain[at(fullest)], best.chain[at(fullest + 1)]),
+      strategy.id, c.micro_batch, c.dp, stages, stages == 1 ? "" : "s", most, most / kGiB,
+      fullest + 1, describe_layers(instance, best.chain[at(fullest)], best.chain[at(fullest + 1)]),
       most - usable, (most - usable) / kGiB, usable, usable / kGiB);
 }
 
@@ -223,10 +223,13 @@ std::string explain_illegal(const Instance& instance) {
     return text + ": the restrictions leave no strategy or no degree; drop one of them";
   }
   for (const auto& [count, reason] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  model::Problem uneven = instance.problem();
+  uneven.options.allow_uneven_batch = true;
   if (!options.allow_uneven_batch &&
-      space.rejected().contains("dp x micro-batch does not divide the global batch")) {
-    text += fmt::format("; --allow-uneven-batch would lift the batch's restriction of {} sequences",
-                        options.global_batch);
+      !ConfigurationSpace(Instance(uneven, instance.network(), instance.lattice()))
+           .list()
+           .empty()) {
+    text += "; least change: --allow-uneven-batch";
   }
   return text;
 }

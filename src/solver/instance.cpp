@@ -116,11 +116,11 @@ double StageMaximum::over(DownsetId outer, DownsetId inner) const {
 }
 
 Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
-                   bool collapse)
+                   bool collapse, double horizon_s)
     : problem_(problem),
       network_(network),
       lattice_(std::move(lattice)),
-      scale_(horizon_seconds(problem.graph, network)),
+      scale_(horizon_s > 0 ? horizon_s : horizon_seconds(problem.graph, network)),
       strategies_(problem.graph.strategies.size()),
       usable_bytes_(std::floor(problem.cluster.device.usable_bytes())),
       collapse_(collapse),

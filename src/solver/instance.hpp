@@ -65,8 +65,9 @@ class Instance {
  public:
   /// `collapse` = false keeps every dimension of a table even where it is provably forced: every
   /// position has a class of its own, and links and groups are looked at device by device.
+  /// `horizon_s`: what to choose the tick by; 0: an estimate from the graph.
   Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
-           bool collapse = true);
+           bool collapse = true, double horizon_s = 0);
 
   const model::Problem& problem() const { return problem_; }
   const model::PlanOptions& options() const { return problem_.options; }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "nestplan/cost/evaluator.hpp"
@@ -11,6 +12,7 @@ namespace nestplan::solver {
 namespace {
 
 constexpr double kAgreement = 1e-9;
+constexpr const char* kStoppedEarly = "stopped before any plan was found";
 
 /// The judge's word on what the search found.
 model::Plan judge(const Instance& instance, const SearchResult& result) {
@@ -27,6 +29,37 @@ model::Plan judge(const Instance& instance, const SearchResult& result) {
 }
 
 }  // namespace
+
+bool TickHorizon::improve(const SearchResult& result) {
+  constexpr int kMostAttempts = 4;
+  if (result.better_horizon_s == 0) return false;
+  if (++attempts_ == kMostAttempts) throw InternalError("no size of tick suits this problem");
+  seconds_ = result.better_horizon_s;
+  return true;
+}
+
+std::optional<Lattice> enumerate(const model::Graph& graph, const SearchSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto stop = [&] {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return spent.count() > settings.time_limit_s ||
+           (settings.stop_requested && settings.stop_requested());
+  };
+  try {
+    return Lattice::enumerate(graph, Lattice::kDefaultMax, stop);
+  } catch (const lattice::Interrupted&) {
+    return std::nullopt;
+  }
+}
+
+model::Plan stopped_at_once(const model::Problem& problem, double seconds) {
+  model::Plan plan;
+  plan.objective = problem.options.objective;
+  plan.reason = kStoppedEarly;
+  plan.search.seconds = seconds;
+  plan.search.stopped = true;
+  return plan;
+}
 
 void check_options(const model::PlanOptions& options) {
   if (options.global_batch < 1) {
@@ -52,10 +85,10 @@ model::Plan to_plan(const Instance& instance, const SearchResult& result) {
     plan.status = model::Status::kInfeasible;
     plan.objective = instance.options().objective;
     plan.lower_bound_s = instance.scale().seconds(result.lower_bound);
-    plan.reason =
-        result.complete ? explain_infeasible(instance) : "stopped before any plan was found";
+    plan.reason = result.complete ? explain_infeasible(instance) : kStoppedEarly;
   }
   plan.search = result.stats;
+  plan.search.stopped = !result.complete;
   return plan;
 }
 

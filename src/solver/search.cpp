@@ -142,7 +142,13 @@ bool Search::clock_says_stop() const {
 bool Search::fill(Table& table) {
   const double bytes = table.bytes_per_rank();
   if (bytes > settings_.memory_limit_bytes) throw MemoryLimit(describe_need(table, bytes));
-  const bool done = table.fill([this] { return clock_says_stop(); });
+  bool done = table.fill([this] { return clock_says_stop(); });
+  if (team_.size() > 1) {
+    // A signal may have reached any rank.
+    for (const auto& flags : team_.all_gather_items(std::vector<char>{clock_says_stop()})) {
+      done = done && flags.front() == 0;
+    }
+  }
   if (!done) stopped_ = true;
   ++result_.stats.tables;
   result_.stats.cells += table.relaxations();
@@ -173,8 +179,7 @@ void Search::seed(const Visit& visit, const std::vector<std::int64_t>& depths) {
     if (beaten(visit.bounds.at_depth(p).total, key(configuration, p))) continue;
     if (table.best(p) == kNoTotal) continue;
     const Walk walk = table.walk(p);
-    offer(configuration, p,
-          to_total(walk.sum) + (configuration.microbatches - 1) * to_total(walk.bottleneck),
+    offer(configuration, p, walk.sum + (configuration.microbatches - 1) * to_total(walk.bottleneck),
           walk.bottleneck);
   }
 }
@@ -345,21 +350,35 @@ SearchResult Search::run() {
   return result_;
 }
 
+/// Σt of the best plan is at most p·total/m. It has to stay below 2^53 to be exact, and well above
+/// 1 to be precise.
+double Search::better_horizon(Total best, const PlanKey& key) const {
+  if (best >= kNoTotal || best == 0) return 0;
+  const std::int64_t step = key.dp * key.micro_batch;
+  const std::int64_t m = (instance_.options().global_batch + step - 1) / step;
+  const double sum =
+      static_cast<double>(best) * static_cast<double>(key.depth) / static_cast<double>(m);
+  const double least = std::ldexp(1.0, 44);
+  const double most = std::ldexp(1.0, 53);
+  return least <= sum && sum <= most ? 0 : instance_.scale().seconds(sum);
+}
+
 void Search::finish(Total lower_bound) {
   result_.complete = !stopped_;
-  std::int64_t wins = 0;
+  Winner winner;
   if (team_.rank() == 0) {
-    wins = board_.wins(best_.empty() ? kNoTotal : best_.front().total,
-                       best_.empty() ? PlanKey{} : best_.front().key, stopped_)
-               ? 1
-               : 0;
+    winner = board_.settle({best_.empty() ? kNoTotal : best_.front().total,
+                            best_.empty() ? PlanKey{} : best_.front().key, stopped_ ? 1 : 0});
   }
-  team_.broadcast(std::as_writable_bytes(std::span(&wins, 1)));
+  team_.broadcast(std::as_writable_bytes(std::span(&winner, 1)));
+  result_.better_horizon_s = better_horizon(winner.best, winner.key);
+  const bool wins = !best_.empty() && best_.front().total == winner.best &&
+                    best_.front().key == winner.key && result_.better_horizon_s == 0;
   result_.lower_bound = lower_bound;
   if (!best_.empty()) {
     result_.total = best_.front().total;
     result_.lower_bound = stopped_ ? std::min(result_.total, lower_bound) : result_.total;
-    if (wins != 0) result_.plan = canonical_plan(instance_, best_, classes_, team_);
+    if (wins) result_.plan = canonical_plan(instance_, best_, classes_, team_);
   }
   result_.stats.configurations = configurations_;
   for (const auto& [reason, count] : space_.rejected()) result_.stats.configurations += count;

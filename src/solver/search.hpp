@@ -30,6 +30,9 @@ struct SearchResult {
   Total total = kNoTotal;
   Total lower_bound = 0;
   bool complete = true;  ///< false: stopped before the optimum was proven
+  /// Not 0: the ticks do not suit the best plan, and there is no plan; search again with ticks
+  /// chosen by this horizon. The same for every team and group.
+  double better_horizon_s = 0;
   model::SearchStats stats;
 };
 
@@ -93,6 +96,7 @@ class Search {
   bool clock_says_stop() const;
   void report(Total lower_bound, std::int64_t waiting);
   void finish(Total lower_bound);
+  double better_horizon(Total best, const PlanKey& key) const;
 
   const Instance& instance_;
   const SearchSettings& settings_;
@@ -123,9 +127,30 @@ cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Cand
 /// Canonical order of plans with the same micro-batch, dp, dp_inner and depth.
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b);
 
+/// Searches are made with ticks that suit the best plan: once, or, where the estimate from the
+/// graph was off by orders of magnitude, again.
+class TickHorizon {
+ public:
+  /// For Instance: 0 at first.
+  double seconds() const { return seconds_; }
+
+  /// Whether the search has to be made again, now with a better horizon.
+  bool improve(const SearchResult& result);
+
+ private:
+  double seconds_ = 0;
+  int attempts_ = 0;
+};
+
 /// The plan of a result, judged; the reason where there is none. `result.plan` must be there if
 /// `result.total` is.
 model::Plan to_plan(const Instance& instance, const SearchResult& result);
+
+/// The lattice of `graph`; nothing if the settings say stop before it is complete.
+std::optional<Lattice> enumerate(const model::Graph& graph, const SearchSettings& settings);
+
+/// What comes of a search that was stopped before it knew anything.
+model::Plan stopped_at_once(const model::Problem& problem, double seconds);
 
 /// Throws InvalidConfig for options that no search can satisfy by their form.
 void check_options(const model::PlanOptions& options);

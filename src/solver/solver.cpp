@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "nestplan/cost/evaluator.hpp"
@@ -82,10 +83,19 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
 model::Plan solve(const model::Problem& problem, const cost::Network& network,
                   const SearchSettings& settings) {
   check_options(problem.options);
-  const Instance instance(problem, network, Lattice::enumerate(problem.graph), settings.collapse);
-  SoloTeam team;
-  LocalBoard board;
-  return to_plan(instance, Search(instance, settings, team, board).run());
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<Lattice> lattice = enumerate(problem.graph, settings);
+  if (!lattice) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return stopped_at_once(problem, spent.count());
+  }
+  for (TickHorizon horizon;;) {
+    const Instance instance(problem, network, *lattice, settings.collapse, horizon.seconds());
+    SoloTeam team;
+    LocalBoard board;
+    const SearchResult result = Search(instance, settings, team, board).run();
+    if (!horizon.improve(result)) return to_plan(instance, result);
+  }
 }
 
 model::Plan complete(const model::Problem& problem, const cost::Network& network,
@@ -115,13 +125,16 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
     rules.push_back(std::move(rule));
   }
   options.micro_batches = {problem.graph.strategies[at(strategies.front())].micro_batch};
-  Instance instance(restricted, network, Lattice::of_chain(restricted.graph, layers));
-  instance.fix_stages(strategies, std::move(rules));
-  SoloTeam team;
-  LocalBoard board;
-  const SearchSettings settings;
-  const SearchResult result = Search(instance, settings, team, board).run();
-  if (!result.plan) {
+  const Lattice lattice = Lattice::of_chain(restricted.graph, layers);
+  for (TickHorizon horizon;;) {
+    Instance instance(restricted, network, lattice, true, horizon.seconds());
+    instance.fix_stages(strategies, rules);
+    SoloTeam team;
+    LocalBoard board;
+    const SearchSettings settings;
+    const SearchResult result = Search(instance, settings, team, board).run();
+    if (horizon.improve(result)) continue;
+    if (result.plan) return to_plan(instance, result);
     model::Plan plan = cost::evaluate(restricted, network, nearest(restricted, network, partial));
     if (plan.status != model::Status::kInfeasible) {
       throw InternalError("the evaluator accepts a plan that the search calls infeasible");
@@ -129,7 +142,6 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
     plan.search = result.stats;
     return plan;
   }
-  return to_plan(instance, result);
 }
 
 }  // namespace nestplan::solver

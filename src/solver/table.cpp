@@ -170,7 +170,8 @@ int Table::share_of(DownsetId d) const { return d % team_.grid().downsets; }
 double Table::bytes_per_rank() const {
   const double most = *std::max_element(cells_.begin(), cells_.end());
   const double buffers = team_.size() > 1 ? 4 * kChunkCells : 0;
-  return sizeof(Ticks) * (most + buffers);
+  const auto index = static_cast<double>(worth_.size()) * (sizeof(std::int64_t) + 1);
+  return sizeof(Ticks) * (most + buffers) + index;
 }
 
 double Table::bytes_alone() const {
@@ -292,7 +293,8 @@ bool Table::push(DownsetId inner, DownsetId outer) {
         for (const Segment& segment : flow.segments) {
           Ticks& stage = class_time_[at(segment.position_class)];
           if (stage == kNotYetPriced) stage = pricer.least_time(segment.position_class);
-          const Ticks time = stage + gradient + receive_[at(choice)][at(segment.link)][outer];
+          // In the order in which a transition adds it up, so that both agree to the bit.
+          const Ticks time = stage + (receive_[at(choice)][at(segment.link)][outer] + gradient);
           if (time > limits_.stage || time == kNever) continue;
           std::int64_t begin = segment.begin;
           std::int64_t end = segment.end;
@@ -578,7 +580,9 @@ void Table::stages(DownsetId outer, std::int64_t s, std::int32_t q, bool all_opt
 
 Total Table::objective(std::int64_t depth, const Transition& first) const {
   const Ticks behind = rest(first, depth);
-  if (combine_ == Combine::kSum) return to_total(first.time() + first.option.sync + behind);
+  if (combine_ == Combine::kSum) {
+    return to_total(first.time() + behind) + to_total(first.option.sync);
+  }
   return (configuration_.microbatches + depth - 1) * to_total(std::max(first.time(), behind)) +
          to_total(first.option.sync);
 }
@@ -619,7 +623,7 @@ Walk Table::walk(std::int64_t depth) {
   for (std::int64_t s = depth; chosen; --s) {
     const Transition& stage = chosen->transition;
     result.stages.push_back(stage);
-    result.sum += stage.time() + (s == depth ? stage.option.sync : 0);
+    result.sum += to_total(stage.time()) + (s == depth ? to_total(stage.option.sync) : 0);
     result.bottleneck = std::max(result.bottleneck, stage.time());
     if (s == 1) return result;
     const Offer behind = *chosen;

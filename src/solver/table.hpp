@@ -40,7 +40,7 @@ struct Transition {
 /// A pipeline of a table, first stage first, as one of possibly many with its value.
 struct Walk {
   std::vector<Transition> stages;
-  Ticks sum = 0;         ///< Σ t + sync_1
+  Total sum = 0;         ///< Σ t + sync_1
   Ticks bottleneck = 0;  ///< max t
 };
 

@@ -46,6 +46,7 @@ class Scene {
  public:
   explicit Scene(std::uint64_t seed) : dice_(seed), problem_(testing::random_problem(seed)) {
     problem_.options.per_stage_strategies = dice_.chance(50);
+    if (dice_.chance(25)) keep_few_activations();
     network_ = cost::make_network(problem_.cluster);
     build();
     const std::vector<Configuration> all = ConfigurationSpace(*instance_).list();
@@ -111,6 +112,17 @@ class Scene {
 
  private:
   int strategy() const { return configuration_.strategies[at(choice_)]; }
+
+  /// From none to a few bytes: as little as the rounding to whole bytes.
+  void keep_few_activations() {
+    for (model::Layer& layer : problem_.graph.layers) {
+      for (auto& cost : layer.costs) {
+        if (!cost) continue;
+        cost->activation_bytes = static_cast<double>(dice_.between(0, 3)) / 2;
+        cost->checkpoint_bytes = static_cast<double>(dice_.between(0, 3)) / 2;
+      }
+    }
+  }
 
   bool missing_column() const {
     const std::vector<int> layers = instance_->lattice().difference(outer_, inner_);

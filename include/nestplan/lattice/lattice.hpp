@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -13,6 +15,12 @@ namespace nestplan::lattice {
 /// the smaller index.
 using DownsetId = std::int32_t;
 
+/// An enumeration was told to stop.
+class Interrupted : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
 /// The downsets of a model graph: the sets of layers that contain all successors of their members,
 /// in other words the suffixes in which a pipeline can be cut. They are numbered by (cardinality,
 /// members), so that waves of equal cardinality are contiguous and the order is reproducible.
@@ -22,14 +30,17 @@ using DownsetId = std::int32_t;
 class Lattice {
  public:
   /// All downsets of `graph`. Wave by wave: a set grows by any layer whose successors it holds.
-  /// Time O(downsets · layers · words). Throws MemoryLimit beyond `max_downsets`.
-  static Lattice enumerate(const model::Graph& graph, std::int64_t max_downsets = kDefaultMax);
+  /// Time O(downsets · layers · words). Throws MemoryLimit beyond `max_downsets`, Interrupted when
+  /// `stop` (asked wave by wave, may be empty) says so.
+  static Lattice enumerate(const model::Graph& graph, std::int64_t max_downsets = kDefaultMax,
+                           const std::function<bool()>& stop = {});
 
   /// Only the downsets of one chain: `stages` from the first to the last, together all layers.
   /// Throws InvalidInput if an edge leads backwards or a layer is missing or doubled.
   static Lattice of_chain(const model::Graph& graph, const std::vector<std::vector<int>>& stages);
 
-  static constexpr std::int64_t kDefaultMax = 20'000'000;
+  /// Beyond this no search ends: the pairs of downsets are what it works on.
+  static constexpr std::int64_t kDefaultMax = 2'000'000;
 
   DownsetId size() const { return static_cast<DownsetId>(cardinality_.size()); }
   DownsetId whole() const { return size() - 1; }

@@ -102,6 +102,7 @@ struct SearchStats {
   std::int64_t tables = 0;          ///< tables filled
   std::int64_t cells = 0;           ///< table cells updated
   double largest_table_bytes = 0;   ///< of this rank's part
+  bool stopped = false;             ///< before the optimum was proven
   /// Why configurations were dropped, with counts, in a fixed order.
   std::vector<std::pair<std::string, std::int64_t>> rejected;
   /// With several ranks: what each of them computed, waited for and sent.

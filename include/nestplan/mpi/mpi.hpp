@@ -23,7 +23,7 @@ class MpiError : public Error {
 void check(int code, const char* call);
 
 /// Message tags of the whole program.
-enum class Tag : int { kBand = 1, kRequest, kReply, kFinish, kVerdict };
+enum class Tag : int { kBand = 1, kRequest, kReply, kFinish };
 
 /// A nonblocking operation, waited for at the latest when it goes out of scope.
 class Request {

@@ -37,6 +37,13 @@ struct Ticket {
   bool stop = false;                ///< another group was stopped: so is this one
 };
 
+/// The best value that a group has, or that all have.
+struct Winner {
+  Total best = kNoTotal;
+  PlanKey key;
+  std::int64_t stopped = 0;  ///< before all was done
+};
+
 /// Where groups of ranks get their configurations, best bound first, and share the best value.
 /// Called by the first rank of each group.
 class Board {
@@ -50,9 +57,8 @@ class Board {
   /// takes the next one.
   virtual Ticket exchange(const std::vector<BoardEntry>& back, Total best) = 0;
 
-  /// Whether this group's best is the best of all; collective over the groups, called once, last.
-  /// `stopped`: before all was done.
-  virtual bool wins(Total best, const PlanKey& key, bool stopped) = 0;
+  /// The best of what the groups have; collective over the groups, called once, last.
+  virtual Winner settle(const Winner& mine) = 0;
 };
 
 /// The queue behind a board: by rising bound; entries that cannot beat `best` are dropped.
@@ -76,7 +82,7 @@ class LocalBoard final : public Board {
  public:
   void post(std::vector<BoardEntry> entries) override { queue_.post(std::move(entries)); }
   Ticket exchange(const std::vector<BoardEntry>& back, Total best) override;
-  bool wins(Total, const PlanKey&, bool) override { return true; }
+  Winner settle(const Winner& mine) override { return mine; }
 
  private:
   BoardQueue queue_;
