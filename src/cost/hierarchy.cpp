@@ -74,7 +74,9 @@ GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) con
     // A new block at some level is counted one level up, and its inside from the start.
     std::size_t level = 0;
     for (; level + 1 < levels && device >= end[level]; ++level) {
-      end[level] = (device / block_[level] + 1) * block_[level];
+      const bool neighbour = end[level] > 0 && device < end[level] + block_[level];
+      end[level] =
+          neighbour ? end[level] + block_[level] : (device / block_[level] + 1) * block_[level];
       count[level] = 1;
       most[level] = std::max<std::int64_t>(most[level], 1);
     }

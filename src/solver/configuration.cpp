@@ -166,7 +166,7 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
       term_ticks.push_back(cheapest_term(sums.strategy, term.collective));
     }
     for (std::size_t v = 0; v < graph.layers.size(); ++v) {
-      if (!graph.layers[v].costs[at(k)]) continue;
+      if (sums.floor_of_layer[v] == kNever) continue;
       Ticks ticks = sums.floor_of_layer[v];
       for (std::size_t t = 0; t < sums.terms.size(); ++t) {
         ticks += term_ticks[t] * sums.terms[t].count_of_layer[v];
@@ -197,11 +197,14 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
 }
 
 bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) const {
-  const std::vector<model::Layer>& layers = instance_.problem().graph.layers;
-  return std::all_of(layers.begin(), layers.end(), [&](const model::Layer& layer) {
-    return std::any_of(strategies.begin(), strategies.end(),
-                       [&](int k) { return layer.costs[at(k)].has_value(); });
-  });
+  const std::size_t layers = instance_.problem().graph.layers.size();
+  for (std::size_t v = 0; v < layers; ++v) {
+    const auto usable = [&](int k) {
+      return instance_.strategies()[at(k)].floor_of_layer[v] < kNever;
+    };
+    if (std::none_of(strategies.begin(), strategies.end(), usable)) return false;
+  }
+  return true;
 }
 
 void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {

@@ -124,8 +124,11 @@ Instance::Instance(const model::Problem& problem, const cost::Network& network, 
       strategies_(problem.graph.strategies.size()),
       usable_bytes_(std::floor(problem.cluster.device.usable_bytes())),
       collapse_(collapse),
+      horizon_known_(horizon_s > 0),
       default_rule_{problem.options.recompute, problem.options.zero, -1} {
-  for (std::size_t k = 0; k < strategies_.size(); ++k) build_strategy(static_cast<int>(k));
+  for (std::size_t k = 0; k < strategies_.size(); ++k) {
+    build_strategy(static_cast<int>(k));
+  }
 }
 
 void Instance::build_strategy(int k) {
@@ -146,6 +149,11 @@ void Instance::build_strategy(int k) {
     }
     forward[v] = scale_.ticks(cost->forward_s);
     backward[v] = scale_.ticks(cost->backward_s);
+    if (horizon_known_ && forward[v] + backward[v] > kDrowning) {
+      forward[v] = backward[v] = 0;
+      unusable[v] = 1;
+      continue;
+    }
     parameters[v] = cost->parameters;
     experts[v] = cost->expert_parameters;
     all_parameters[v] = cost->parameters + cost->expert_parameters;

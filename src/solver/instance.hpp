@@ -77,6 +77,8 @@ class Instance {
   const std::vector<StrategySums>& strategies() const { return strategies_; }
   double usable_bytes() const { return usable_bytes_; }
   bool collapse() const { return collapse_; }
+  /// Whether the ticks were chosen by a plan: then kDrowning holds.
+  bool horizon_known() const { return horizon_known_; }
 
   /// Restricts the stages to those between neighbouring downsets of a chain lattice, with these
   /// strategies and rules, first stage first.
@@ -103,6 +105,7 @@ class Instance {
   std::vector<StrategySums> strategies_;
   double usable_bytes_ = 0;
   bool collapse_ = true;
+  bool horizon_known_ = false;
   StageRule default_rule_;
   std::vector<StageRule> rules_;
   mutable std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<std::vector<Ticks>>>

@@ -221,7 +221,7 @@ const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::Gro
   if (entry) return entry.get();
   const StrategySums& strategy = instance_.strategies()[at(k)];
   entry = std::make_unique<ClassSums>(
-      ClassSums{strategy.forward, strategy.backward, strategy.floor_of_layer});
+      ClassSums{strategy.forward, strategy.backward, strategy.floor_of_layer, {}});
   for (const CollectiveTerm& term : strategy.terms) {
     double seconds = 0;
     for (const cost::GroupShape& shape : shapes[index_of(term.collective.group)]) {
@@ -229,6 +229,14 @@ const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::Gro
                                                                    term.collective.bytes, shape));
     }
     const Ticks ticks = instance_.scale().ticks(term.collective.op, seconds);
+    if (instance_.horizon_known() && ticks > kDrowning) {
+      entry->drowned.resize(term.count.size(), 0);
+      for (std::size_t d = 0; d < term.count.size(); ++d) entry->drowned[d] += term.count[d];
+      for (std::size_t v = 0; v < entry->of_layer.size(); ++v) {
+        if (term.count_of_layer[v] > 0) entry->of_layer[v] = kNever;
+      }
+      continue;
+    }
     auto& sums = term.collective.phase == model::Phase::kForward ? entry->forward : entry->backward;
     for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += ticks * term.count[d];
     for (std::size_t v = 0; v < entry->of_layer.size(); ++v) {

@@ -16,6 +16,7 @@ namespace nestplan::solver {
 struct ClassSums {
   std::vector<Ticks> forward, backward;  ///< per downset
   std::vector<Ticks> of_layer;           ///< forward and backward; kNever where unusable
+  std::vector<double> drowned;           ///< per downset: collectives left out, see kDrowning
 };
 
 /// Shapes of the groups that share a stage's parameters.

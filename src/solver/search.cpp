@@ -254,6 +254,10 @@ void Search::visit_paper(const Visit& visit, std::vector<std::int64_t> depths) {
 
 void Search::visit(const Configuration& configuration) {
   const Placement placement(instance_, configuration, classes_);
+  if (placement.floor().total == kNever) {
+    ++rejected_["cannot beat the best plan"];
+    return;
+  }
   const DepthBounds bounds(instance_, configuration, placement.floor(),
                            first_stage_costs(configuration));
   const Visit visit{placement, bounds};

@@ -99,6 +99,7 @@ Ticks StagePricer::forward(int position_class) const {
 
 Ticks StagePricer::base(int position_class) const {
   const ClassSums& sums = *classes_[at(position_class)].sums;
+  if (!sums.drowned.empty() && sums.drowned[at(outer_)] != sums.drowned[at(inner_)]) return kNever;
   return sums.forward[at(outer_)] - sums.forward[at(inner_)] + sums.backward[at(outer_)] -
          sums.backward[at(inner_)];
 }

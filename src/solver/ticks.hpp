@@ -22,6 +22,11 @@ inline constexpr Ticks kNever = std::numeric_limits<double>::infinity();
 
 inline Total to_total(Ticks ticks) { return static_cast<Total>(ticks); }
 
+/// With ticks that were chosen by a plan, a layer or collective beyond this takes many times what
+/// that plan takes in all. No plan that matters has it, and in sums over downsets it would drown
+/// the others, so it counts as unusable.
+inline constexpr Ticks kDrowning = 4503599627370496.0;  // 2^52
+
 /// The largest time that is strictly less.
 inline Ticks just_below(Ticks ticks) { return std::min(ticks - 1, std::nextafter(ticks, 0.0)); }
 
