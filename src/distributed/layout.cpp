@@ -12,8 +12,8 @@
 namespace nestplan::distributed {
 namespace {
 
-/// Downsets from which filling one table is worth more than one rank.
-constexpr solver::DownsetId kWideLattice = 2000;
+/// Bytes of a table from which filling it takes seconds, and its waves are worth a message.
+constexpr double kLargeTable = 128.0 * 1024 * 1024;
 
 /// Configurations that are looked at for the size of a table: those that come first.
 constexpr std::size_t kSample = 8;
@@ -75,7 +75,7 @@ RankLayout choose_layout(const solver::Instance& instance, int ranks, double byt
   }
   const solver::Lattice& lattice = instance.lattice();
   int team = 1;
-  if (!lattice.totally_ordered() && lattice.size() >= kWideLattice) {
+  if (!lattice.totally_ordered() && largest >= kLargeTable) {
     team = ranks;
   } else {
     while (team < ranks && (ranks % team != 0 || largest / team > bytes_per_rank)) ++team;
