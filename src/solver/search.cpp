@@ -123,9 +123,15 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
   return least;
 }
 
-Total Search::bound_at_origin(const Configuration& configuration) const {
+const std::vector<FirstStageCost>& Search::first_stage(const Configuration& configuration) {
+  std::vector<FirstStageCost>& costs = first_stage_[&configuration];
+  if (costs.empty()) costs = first_stage_costs(configuration);
+  return costs;
+}
+
+Total Search::bound_at_origin(const Configuration& configuration) {
   const DepthBounds bounds(instance_, configuration, space_.floor(configuration),
-                           first_stage_costs(configuration));
+                           first_stage(configuration));
   Total least = kNoTotal;
   for (const std::int64_t p : space_.depths(configuration)) {
     least = std::min(least, bounds.at_depth(p).total);
@@ -258,8 +264,8 @@ void Search::visit(const Configuration& configuration) {
     ++rejected_["cannot beat the best plan"];
     return;
   }
-  const DepthBounds bounds(instance_, configuration, placement.floor(),
-                           first_stage_costs(configuration));
+  const DepthBounds bounds(instance_, configuration, placement.floor(), first_stage(configuration));
+  first_stage_.erase(&configuration);
   const Visit visit{placement, bounds};
   std::vector<std::int64_t> depths = space_.depths(configuration);
   if (settings_.prune) drop_hopeless(visit, depths);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
@@ -65,7 +66,9 @@ class Search {
   };
 
   std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration) const;
-  Total bound_at_origin(const Configuration& configuration) const;
+  /// The same, remembered from when the configuration was bounded to when it is visited.
+  const std::vector<FirstStageCost>& first_stage(const Configuration& configuration);
+  Total bound_at_origin(const Configuration& configuration);
   void visit(const Configuration& configuration);
   void visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths);
   void visit_paper(const Visit& visit, std::vector<std::int64_t> depths);
@@ -105,6 +108,7 @@ class Search {
   const bool paper_;
   ConfigurationSpace space_;
   ClassCache classes_;
+  std::unordered_map<const Configuration*, std::vector<FirstStageCost>> first_stage_;
   std::vector<Candidate> best_;   ///< all of them equal in total and key
   Total shared_best_ = kNoTotal;  ///< the best value of any group, as last heard
   std::vector<BoardEntry> back_;  ///< for the board
