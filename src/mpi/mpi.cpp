@@ -142,29 +142,26 @@ Request Comm::all_gather_doubles(std::span<const double> mine, const std::vector
   return Request(request);
 }
 
+namespace {
+
+template <typename T>
+T reduce(T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  T result{};
+  check(MPI_Allreduce(&value, &result, 1, type, op, comm), "MPI_Allreduce");
+  return result;
+}
+
+}  // namespace
+
 std::int64_t Comm::max(std::int64_t value) const {
-  std::int64_t result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
-  return result;
+  return reduce(value, MPI_INT64_T, MPI_MAX, comm_);
 }
 
-double Comm::sum(double value) const {
-  double result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_SUM, comm_), "MPI_Allreduce");
-  return result;
-}
+double Comm::sum(double value) const { return reduce(value, MPI_DOUBLE, MPI_SUM, comm_); }
 
-double Comm::max(double value) const {
-  double result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
-  return result;
-}
+double Comm::max(double value) const { return reduce(value, MPI_DOUBLE, MPI_MAX, comm_); }
 
-double Comm::min(double value) const {
-  double result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_DOUBLE, MPI_MIN, comm_), "MPI_Allreduce");
-  return result;
-}
+double Comm::min(double value) const { return reduce(value, MPI_DOUBLE, MPI_MIN, comm_); }
 
 void Comm::send(std::span<const std::byte> data, int to, Tag tag) const {
   check(MPI_Send(data.data(), count_of(data.size()), MPI_BYTE, to, tag_of(tag), comm_), "MPI_Send");

@@ -188,7 +188,8 @@ struct Flow {
 struct PortLayer {
   std::vector<std::int32_t> position;
   std::vector<std::int32_t> link;
-  std::vector<std::int64_t> start;  ///< the position's first device; rises within a segment
+  std::vector<std::int64_t>
+      start;  ///< the position's first device; rises within ports of equal classes
   std::vector<Flow> flows;
   std::int64_t size() const { return static_cast<std::int64_t>(position.size()); }
 };

@@ -91,7 +91,7 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
 }
 
 /// How many stages a downset could be cut into at most.
-std::int64_t Table::rank(DownsetId d) const {
+std::int64_t Table::most_stages(DownsetId d) const {
   return instance_.lattice().totally_ordered() ? d : instance_.lattice().cardinality(d);
 }
 
@@ -100,13 +100,13 @@ std::int64_t Table::in_flight(std::int64_t s) const {
 }
 
 const Ticks* Table::row(DownsetId d, std::int64_t s) const {
-  const std::int64_t offset = row_[at(s * instance_.lattice().size() + d)];
+  const std::int64_t offset = row_[index(d, s)];
   return offset == kNoRow ? nullptr : values_.data() + offset;
 }
 
 bool Table::useful(DownsetId d, std::int64_t s) const {
-  if (rank(d) < s) return false;
-  const std::int64_t before = rank(instance_.lattice().whole()) - rank(d);
+  if (most_stages(d) < s) return false;
+  const std::int64_t before = most_stages(instance_.lattice().whole()) - most_stages(d);
   const std::vector<Ticks>& floor = placement_.floor_sums();
   const Ticks total = floor[at(instance_.lattice().whole())];
   if (limits_.prune && floor[at(d)] > static_cast<double>(s) * limits_.stage) return false;
@@ -256,7 +256,6 @@ bool Table::prepare(DownsetId inner) {
 /// Offers the finished rows of `inner` to `outer`, with stage `outer \ inner` before them. Returns
 /// false if the stage is within the limits nowhere and at no depth: neither is one that holds it.
 bool Table::push(DownsetId inner, DownsetId outer) {
-  const std::int64_t downsets = instance_.lattice().size();
   const int choices = static_cast<int>(configuration_.strategies.size());
   const auto [earliest, latest] = starts(outer);
   bool possible = false;
@@ -276,7 +275,7 @@ bool Table::push(DownsetId inner, DownsetId outer) {
     possible = true;
     for (const std::int64_t behind : live_) {
       const std::int64_t s = behind + 1;
-      const std::int64_t offset = row_[at(s * downsets + outer)];
+      const std::int64_t offset = row_[index(outer, s)];
       if (offset == kNoRow) continue;
       const StagePricer::Decision decision = pricer.decide(in_flight(s));
       if (decision == StagePricer::Decision::kNone) break;  // nor will it with more in flight

@@ -90,9 +90,8 @@ class Table {
   /// rank.
   bool fill(const std::function<bool()>& stop);
 
-  /// Least value of a pipeline with `depth` stages whose first stage takes `option`:
-  /// kSum: Σ t + sync_1. kBottleneck: the paper's objective (m + p - 1)·max t + sync_1.
-  /// kNoTotal if there is none within the limits.
+  /// Least value of a pipeline with `depth` stages. kSum: Σ t + sync_1. kBottleneck: the paper's
+  /// objective (m + p - 1)·max t + sync_1. kNoTotal if there is none within the limits.
   Total best(std::int64_t depth);
 
   /// A pipeline with the value `best(depth)`.
@@ -130,7 +129,7 @@ class Table {
   void cut_blocks();
   int share_of(DownsetId d) const;
   void allocate();
-  std::int64_t rank(DownsetId d) const;
+  std::int64_t most_stages(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
   /// First and last position at which a stage that starts downset `d` leaves enough devices before
   /// and behind it for what has to be done there within the limits.

@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
+
+#include "support/dice.hpp"
 
 namespace nestplan::testing {
 namespace {
 
-class Generator {
+/// Throws dice for one problem.
+class Generator : private Dice {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed), ties_(seed % 3 == 0) {}
+  explicit Generator(std::uint64_t seed) : Dice(seed), ties_(seed % 3 == 0) {}
 
   model::Problem run() {
     make_cluster();
@@ -25,18 +27,6 @@ class Generator {
   }
 
  private:
-  /// Uniform in `[low, high]`; std::uniform_int_distribution differs between platforms.
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
-  bool chance(int percent) { return between(1, 100) <= percent; }
-
-  template <typename T>
-  T pick(const std::vector<T>& from) {
-    return from[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(from.size()) - 1))];
-  }
-
   double number(std::int64_t low, std::int64_t high) {
     return static_cast<double>(between(low, high));
   }
@@ -208,7 +198,6 @@ class Generator {
     if (chance(20)) problem_.cluster.device.reserved_bytes = std::floor(whole / 20);
   }
 
-  std::mt19937_64 random_;
   bool ties_;
   model::Problem problem_;
 };
