@@ -104,8 +104,6 @@ Comm Comm::split_by_node() const {
   return Comm(part);
 }
 
-void Comm::barrier() const { check(MPI_Barrier(comm_), "MPI_Barrier"); }
-
 void Comm::broadcast(std::span<std::byte> data, int root) const {
   for (std::size_t sent = 0; sent < data.size(); sent += kMostAtOnce) {
     const std::size_t bytes = std::min(kMostAtOnce, data.size() - sent);

@@ -157,7 +157,7 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
   Floor floor;
   floor.of_layer.assign(graph.layers.size(), kNever);
   floor.work_of_layer.assign(graph.layers.size(), kNever);
-  floor.least_cut = instance_.lattice().size() > 2 ? std::numeric_limits<double>::max() : 0;
+  floor.least_cut = instance_.least_cut(strategies);
   for (const int k : strategies) {
     const StrategySums& sums = instance_.strategies()[at(k)];
     const auto devices = static_cast<double>(sums.strategy.tp * sums.strategy.cp);
@@ -173,10 +173,6 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
       }
       floor.of_layer[v] = std::min(floor.of_layer[v], ticks);
       floor.work_of_layer[v] = std::min(floor.work_of_layer[v], ticks * devices);
-    }
-    if (instance_.lattice().size() > 2) {
-      floor.least_cut =
-          std::min(floor.least_cut, *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1));
     }
   }
   floor.summarise();

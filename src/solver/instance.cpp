@@ -8,23 +8,6 @@
 namespace nestplan::solver {
 namespace {
 
-/// Sums `value` of the members of every downset.
-template <typename T>
-std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) {
-  std::vector<T> sums(at(lattice.size()), T{});
-  for (DownsetId d = 0; d < lattice.size(); ++d) {
-    const auto members = lattice.members(d);
-    T sum{};
-    for (std::size_t w = 0; w < members.size(); ++w) {
-      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
-        sum += value[w * 64 + at(std::countr_zero(rest))];
-      }
-    }
-    sums[at(d)] = sum;
-  }
-  return sums;
-}
-
 /// cut(D): over layers outside `D` with an edge into it, the sum of the largest such edge of each.
 std::vector<double> cut_bytes(const model::Graph& graph, const Lattice& lattice, int k) {
   std::vector<std::vector<std::pair<int, double>>> out(graph.layers.size());
@@ -180,6 +163,9 @@ void Instance::build_strategy(int k) {
   sums.checkpoint = sum_members(lattice_, checkpoint);
   sums.unusable = sum_members(lattice_, unusable);
   sums.cut = cut_bytes(graph, lattice_, k);
+  if (lattice_.size() > 2) {
+    sums.least_cut = *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1);
+  }
   sums.largest_activation = StageMaximum(lattice_, activation);
   sums.largest_layer = StageMaximum(lattice_, all_parameters);
   for (CollectiveTerm& term : sums.terms) {
@@ -210,6 +196,12 @@ const std::vector<Ticks>& Instance::transfer(int k, int level, std::int64_t unit
     }
   }
   return *entry;
+}
+
+double Instance::least_cut(const std::vector<int>& strategies) const {
+  double least = strategies_[at(strategies.front())].least_cut;
+  for (const int k : strategies) least = std::min(least, strategies_[at(k)].least_cut);
+  return least;
 }
 
 cost::StageFootprint Instance::footprint(int k, DownsetId outer, DownsetId inner) const {

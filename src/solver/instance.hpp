@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,6 +18,23 @@ using lattice::DownsetId;
 using lattice::Lattice;
 
 inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Sums `value` of the members of every downset.
+template <typename T>
+std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) {
+  std::vector<T> sums(at(lattice.size()), T{});
+  for (DownsetId d = 0; d < lattice.size(); ++d) {
+    const auto members = lattice.members(d);
+    T sum{};
+    for (std::size_t w = 0; w < members.size(); ++w) {
+      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
+        sum += value[w * 64 + at(std::countr_zero(rest))];
+      }
+    }
+    sums[at(d)] = sum;
+  }
+  return sums;
+}
 
 /// The largest value over the layers of a stage, in O(words): every downset is kept as a bit set
 /// over layers sorted by falling value, so the first bit of the difference is the answer.
@@ -47,6 +65,7 @@ struct StrategySums {
   std::vector<double> parameters, expert_parameters, activation, checkpoint;
   std::vector<int> unusable;  ///< members that have no costs under the strategy
   std::vector<double> cut;    ///< bytes that enter the downset
+  double least_cut = 0;       ///< bytes that cross any stage boundary, at least; 0 without one
   std::vector<CollectiveTerm> terms;
   StageMaximum largest_activation, largest_layer;
   std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
@@ -91,6 +110,9 @@ class Instance {
   /// Ticks to receive what enters each downset, at strategy `k`'s bytes, over `level` from (or, for
   /// gradients, to) a stage with the forward producer's `unit`. Cached.
   const std::vector<Ticks>& transfer(int k, int level, std::int64_t unit) const;
+
+  /// Bytes that cross any stage boundary under any of these strategies (one at least).
+  double least_cut(const std::vector<int>& strategies) const;
 
   /// Memory per device of stage `D \ D'` under strategy `k`, as sums and maxima.
   cost::StageFootprint footprint(int k, DownsetId outer, DownsetId inner) const;

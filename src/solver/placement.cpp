@@ -421,25 +421,9 @@ void Placement::find_floor() {
     }
   }
   floor_.summarise();
-  floor_.least_cut = lattice.size() > 2 ? std::numeric_limits<double>::max() : 0;
-  for (const int k : configuration_.strategies) {
-    if (lattice.size() <= 2) continue;
-    const auto& cut = instance_.strategies()[at(k)].cut;
-    floor_.least_cut =
-        std::min(floor_.least_cut, *std::min_element(cut.begin() + 1, cut.end() - 1));
-  }
-  floor_sums_.assign(at(lattice.size()), 0);
-  work_sums_.assign(at(lattice.size()), 0);
-  for (DownsetId d = 0; d < lattice.size(); ++d) {
-    const auto members = lattice.members(d);
-    for (std::size_t w = 0; w < members.size(); ++w) {
-      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
-        const std::size_t layer = w * 64 + at(std::countr_zero(rest));
-        floor_sums_[at(d)] += floor_.of_layer[layer];
-        work_sums_[at(d)] += floor_.work_of_layer[layer];
-      }
-    }
-  }
+  floor_.least_cut = instance_.least_cut(configuration_.strategies);
+  floor_sums_ = sum_members(lattice, floor_.of_layer);
+  work_sums_ = sum_members(lattice, floor_.work_of_layer);
   least_receive_ = kNever;
   for (int level = 0; level < instance_.network().levels(); ++level) {
     least_receive_ =

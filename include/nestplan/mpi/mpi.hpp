@@ -61,7 +61,6 @@ class Comm {
   /// Ranks that share memory. *Collective.*
   Comm split_by_node() const;
 
-  void barrier() const;
   /// In pieces of at most 1 GiB. *Collective.*
   void broadcast(std::span<std::byte> data, int root) const;
   /// Everybody's bytes, by rank; at most 2 GiB together. *Collective.*
