@@ -1,7 +1,10 @@
 #include "nestplan/lattice/lattice.hpp"
 
 #include <algorithm>
+#include <compare>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "nestplan/util/errors.hpp"
 
@@ -28,43 +31,77 @@ std::vector<Members> successors(const model::Graph& graph, std::size_t words) {
   return result;
 }
 
-/// Sorts the sets in `wave` (each `words` long, back to back) and removes duplicates.
-void sort_unique(Members& wave, std::size_t words) {
+/// Sorts the sets in `wave` (each `words` long, back to back) and removes duplicates. Returns where
+/// each set is now.
+std::vector<DownsetId> sort_unique(Members& wave, std::size_t words) {
   const std::size_t count = wave.size() / words;
   std::vector<std::size_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = i * words;
-  const auto begin = wave.cbegin();
-  const auto at = [begin](std::size_t i) { return begin + static_cast<std::ptrdiff_t>(i); };
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto set = [&wave, words](std::size_t i) {
+    return std::span<const std::uint64_t>(wave).subspan(i * words, words);
+  };
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::lexicographical_compare(at(a), at(a + words), at(b), at(b + words));
+    return std::lexicographical_compare(set(a).begin(), set(a).end(), set(b).begin(), set(b).end());
   });
+  std::vector<DownsetId> place(count);
   Members sorted;
   sorted.reserve(wave.size());
   for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0 && std::equal(at(order[i]), at(order[i] + words), at(order[i - 1]))) continue;
-    sorted.insert(sorted.end(), at(order[i]), at(order[i] + words));
+    const auto next = set(order[i]);
+    if (i == 0 || !std::equal(next.begin(), next.end(), set(order[i - 1]).begin())) {
+      sorted.insert(sorted.end(), next.begin(), next.end());
+    }
+    place[order[i]] = static_cast<DownsetId>(sorted.size() / words) - 1;
   }
   wave = std::move(sorted);
+  return place;
 }
 
 }  // namespace
 
-Lattice::Lattice(int layers, std::vector<std::uint64_t> bits)
+Lattice::Lattice(int layers, std::vector<std::uint64_t> bits, Steps steps)
     : layers_(layers), words_((layers + 63) / 64), bits_(std::move(bits)) {
   const auto words = static_cast<std::size_t>(words_);
   const std::size_t count = bits_.size() / words;
-  cardinality_.reserve(count);
+  std::vector<int> cardinality(count, 0);
   for (std::size_t d = 0; d < count; ++d) {
-    int members = 0;
-    for (std::size_t w = 0; w < words; ++w) members += std::popcount(bits_[d * words + w]);
-    cardinality_.push_back(members);
+    for (std::size_t w = 0; w < words; ++w) cardinality[d] += std::popcount(bits_[d * words + w]);
   }
+  std::vector<DownsetId> wave_begin;
   for (int c = 0; c <= layers_ + 1; ++c) {
-    const auto first = std::lower_bound(cardinality_.begin(), cardinality_.end(), c);
-    wave_begin_.push_back(static_cast<DownsetId>(first - cardinality_.begin()));
+    const auto first = std::lower_bound(cardinality.begin(), cardinality.end(), c);
+    wave_begin.push_back(static_cast<DownsetId>(first - cardinality.begin()));
   }
+  std::vector<DownsetId> below(count, 0);
+  for (std::size_t d = 0; d < count; ++d) {
+    const auto begin = static_cast<std::size_t>(steps.begin[d]);
+    const auto end = static_cast<std::size_t>(steps.begin[d + 1]);
+    for (std::size_t i = begin; i < end; ++i) {
+      below[static_cast<std::size_t>(steps.above[i])] = static_cast<DownsetId>(d);
+    }
+  }
+  cardinality_ = std::move(cardinality);
+  wave_begin_ = std::move(wave_begin);
+  above_begin_ = std::move(steps.begin);
+  above_ = std::move(steps.above);
+  below_ = std::move(below);
   totally_ordered_ = true;
   for (DownsetId d = 1; d < size() && totally_ordered_; ++d) totally_ordered_ = subset(d - 1, d);
+}
+
+Lattice Lattice::shared(const Lattice& mine, util::Storage& storage) {
+  Lattice lattice;
+  lattice.layers_ = static_cast<int>(storage.agree(mine.layers_));
+  lattice.words_ = static_cast<int>(storage.agree(mine.words_));
+  lattice.totally_ordered_ = storage.agree(mine.totally_ordered_ ? 1 : 0) != 0;
+  lattice.bits_ = storage.share(mine.bits_);
+  lattice.cardinality_ = storage.share(mine.cardinality_);
+  lattice.wave_begin_ = storage.share(mine.wave_begin_);
+  lattice.above_begin_ = storage.share(mine.above_begin_);
+  lattice.above_ = storage.share(mine.above_);
+  lattice.below_ = storage.share(mine.below_);
+  storage.publish();
+  return lattice;
 }
 
 Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets,
@@ -74,11 +111,14 @@ Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets,
   const std::vector<Members> needed = successors(graph, words);
   Members all(words, 0);
   Members wave(words, 0);
+  Steps steps;
   for (int size = 0; size < layers; ++size) {
     if (stop && stop()) throw Interrupted();
     Members next;
+    std::vector<std::int64_t> grown;  // by set of the wave: where its larger sets begin in `next`
     for (std::size_t begin = 0; begin < wave.size(); begin += words) {
       const std::uint64_t* set = wave.data() + begin;
+      grown.push_back(static_cast<std::int64_t>(next.size() / words));
       for (int layer = 0; layer < layers; ++layer) {
         if ((set[word_of(layer)] & bit_of(layer)) != 0) continue;
         if (!includes(set, needed[static_cast<std::size_t>(layer)])) continue;
@@ -86,7 +126,15 @@ Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets,
         next[next.size() - words + word_of(layer)] |= bit_of(layer);
       }
     }
-    sort_unique(next, words);
+    const auto first = static_cast<DownsetId>(all.size() / words);
+    const auto so_far = static_cast<std::int64_t>(steps.above.size());
+    for (const DownsetId place : sort_unique(next, words)) steps.above.push_back(first + place);
+    for (std::size_t i = 0; i < grown.size(); ++i) {
+      steps.begin.push_back(so_far + grown[i]);
+      const auto end =
+          i + 1 < grown.size() ? steps.above.begin() + so_far + grown[i + 1] : steps.above.end();
+      std::sort(steps.above.begin() + steps.begin.back(), end);
+    }
     all.insert(all.end(), next.begin(), next.end());
     if (static_cast<std::int64_t>(all.size() / words) > max_downsets) {
       throw MemoryLimit("the graph \"" + graph.name + "\" has more than " +
@@ -95,7 +143,8 @@ Lattice Lattice::enumerate(const model::Graph& graph, std::int64_t max_downsets,
     }
     wave = std::move(next);
   }
-  return Lattice(layers, std::move(all));
+  steps.begin.resize(steps.begin.size() + 2, static_cast<std::int64_t>(steps.above.size()));
+  return Lattice(layers, std::move(all), std::move(steps));
 }
 
 Lattice Lattice::of_chain(const model::Graph& graph, const std::vector<std::vector<int>>& stages) {
@@ -127,7 +176,13 @@ Lattice Lattice::of_chain(const model::Graph& graph, const std::vector<std::vect
                          "\" is in no stage");
     }
   }
-  return Lattice(layers, std::move(all));
+  Steps steps;
+  for (DownsetId d = 0; d < static_cast<DownsetId>(stages.size()); ++d) {
+    steps.begin.push_back(d);
+    steps.above.push_back(d + 1);
+  }
+  steps.begin.resize(stages.size() + 2, static_cast<std::int64_t>(stages.size()));
+  return Lattice(layers, std::move(all), std::move(steps));
 }
 
 std::vector<int> Lattice::difference(DownsetId outer, DownsetId inner) const {

@@ -10,22 +10,32 @@ namespace {
 
 /// cut(D): over layers outside `D` with an edge into it, the sum of the largest such edge of each.
 std::vector<double> cut_bytes(const model::Graph& graph, const Lattice& lattice, int k) {
+  const auto words = at(lattice.words());
   std::vector<std::vector<std::pair<int, double>>> out(graph.layers.size());
+  std::vector<std::uint64_t> before(graph.layers.size() * words, 0);  // predecessors of a layer
   for (const model::Edge& edge : graph.edges) {
     out[at(edge.from)].emplace_back(edge.to, edge.bytes[at(k)]);
+    before[at(edge.to) * words + at(edge.from) / 64] |= std::uint64_t{1} << (edge.from % 64);
   }
   std::vector<double> cut(at(lattice.size()), 0);
-  for (DownsetId d = 0; d < lattice.size(); ++d) {
-    double bytes = 0;
-    for (int layer = 0; layer < lattice.layers(); ++layer) {
-      if (out[at(layer)].empty() || lattice.contains(d, layer)) continue;
-      double largest = 0;
-      for (const auto& [to, edge_bytes] : out[at(layer)]) {
-        if (lattice.contains(d, to)) largest = std::max(largest, edge_bytes);
-      }
-      bytes += largest;
+  std::vector<std::uint64_t> feeds(at(lattice.size()) * words, 0);  // layers with an edge into D
+  for (DownsetId d = 1; d < lattice.size(); ++d) {
+    const DownsetId below = lattice.below(d);
+    std::uint64_t* into = feeds.data() + at(d) * words;
+    std::copy_n(feeds.data() + at(below) * words, words, into);
+    for (const int layer : lattice.difference(d, below)) {
+      for (std::size_t w = 0; w < words; ++w) into[w] |= before[at(layer) * words + w];
     }
-    cut[at(d)] = bytes;
+    const auto members = lattice.members(d);
+    for (std::size_t w = 0; w < words; ++w) {
+      for (std::uint64_t rest = into[w] & ~members[w]; rest != 0; rest &= rest - 1) {
+        double largest = 0;
+        for (const auto& [to, bytes] : out[w * 64 + at(std::countr_zero(rest))]) {
+          if (lattice.contains(d, to)) largest = std::max(largest, bytes);
+        }
+        cut[at(d)] += largest;
+      }
+    }
   }
   return cut;
 }
@@ -70,21 +80,29 @@ bool same_kind(const model::Collective& a, const model::Collective& b) {
 
 }  // namespace
 
-StageMaximum::StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer)
+StageMaximum::StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer,
+                           util::Storage& storage, BitSets& known)
     : words_(at(lattice.words())) {
   std::vector<int> order(value_of_layer.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return value_of_layer[at(a)] > value_of_layer[at(b)]; });
   for (const int layer : order) falling_.push_back(value_of_layer[at(layer)]);
-  bits_.assign(at(lattice.size()) * words_, 0);
-  for (DownsetId d = 0; d < lattice.size(); ++d) {
-    for (std::size_t rank = 0; rank < order.size(); ++rank) {
-      if (lattice.contains(d, order[rank])) {
-        bits_[at(d) * words_ + rank / 64] |= std::uint64_t{1} << (rank % 64);
+  const auto [entry, inserted] = known.try_emplace(order);
+  if (inserted) {
+    const auto fill = [&](std::span<std::uint64_t> bits) {
+      for (DownsetId d = 0; d < lattice.size(); ++d) {
+        for (std::size_t rank = 0; rank < order.size(); ++rank) {
+          if (lattice.contains(d, order[rank])) {
+            bits[at(d) * words_ + rank / 64] |= std::uint64_t{1} << (rank % 64);
+          }
+        }
       }
-    }
+    };
+    entry->second =
+        storage.make<std::uint64_t>(lattice.size() * static_cast<std::int64_t>(words_), fill);
   }
+  bits_ = entry->second;
 }
 
 double StageMaximum::over(DownsetId outer, DownsetId inner) const {
@@ -99,9 +117,10 @@ double StageMaximum::over(DownsetId outer, DownsetId inner) const {
 }
 
 Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
-                   bool collapse, double horizon_s)
+                   bool collapse, double horizon_s, std::shared_ptr<util::Storage> storage)
     : problem_(problem),
       network_(network),
+      storage_(std::move(storage)),
       lattice_(std::move(lattice)),
       scale_(horizon_s > 0 ? horizon_s : horizon_seconds(problem.graph, network)),
       strategies_(problem.graph.strategies.size()),
@@ -109,12 +128,49 @@ Instance::Instance(const model::Problem& problem, const cost::Network& network, 
       collapse_(collapse),
       horizon_known_(horizon_s > 0),
       default_rule_{problem.options.recompute, problem.options.zero, -1} {
+  StageMaximum::BitSets known;
   for (std::size_t k = 0; k < strategies_.size(); ++k) {
-    build_strategy(static_cast<int>(k));
+    build_strategy(static_cast<int>(k), known);
+  }
+  storage_->publish();
+  for (StrategySums& sums : strategies_) {
+    if (lattice_.size() <= 2) continue;
+    // The empty and the whole downset have kinds of their own or one that nothing enters.
+    sums.least_cut = std::numeric_limits<double>::infinity();
+    for (DownsetId d = 1; d < lattice_.whole(); ++d) {
+      sums.least_cut = std::min(sums.least_cut, sums.cut[at(sums.cuts.of[at(d)])]);
+    }
   }
 }
 
-void Instance::build_strategy(int k) {
+util::Array<double> Instance::sum(const std::vector<double>& of_layer) {
+  return storage_->make<double>(
+      lattice_.size(), [&](std::span<double> sums) { sum_members(lattice_, of_layer, sums); });
+}
+
+namespace {
+
+/// Numbers the downsets by what `key_of` says of them; `keys` gets the keys in that order.
+template <typename Key, typename KeyOf>
+Kinds number(const Lattice& lattice, util::Storage& storage, KeyOf key_of, std::vector<Key>& keys) {
+  Kinds kinds;
+  kinds.of = storage.make<std::int32_t>(lattice.size(), [&](std::span<std::int32_t> of) {
+    std::map<Key, std::int32_t> known;
+    for (DownsetId d = 0; d < lattice.size(); ++d) {
+      Key key = key_of(d);
+      const auto [entry, inserted] =
+          known.try_emplace(key, static_cast<std::int32_t>(known.size()));
+      if (inserted) keys.push_back(std::move(key));
+      of[at(d)] = entry->second;
+    }
+  });
+  kinds.count = storage.agree(static_cast<std::int64_t>(keys.size()));
+  return kinds;
+}
+
+}  // namespace
+
+void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   const model::Graph& graph = problem_.graph;
   StrategySums& sums = strategies_[at(k)];
   sums.strategy = graph.strategies[at(k)];
@@ -155,21 +211,52 @@ void Instance::build_strategy(int k) {
       sums.terms[term].count_of_layer[v] += 1;
     }
   }
-  sums.forward = sum_members(lattice_, forward);
-  sums.backward = sum_members(lattice_, backward);
-  sums.parameters = sum_members(lattice_, parameters);
-  sums.expert_parameters = sum_members(lattice_, experts);
-  sums.activation = sum_members(lattice_, activation);
-  sums.checkpoint = sum_members(lattice_, checkpoint);
-  sums.unusable = sum_members(lattice_, unusable);
-  sums.cut = cut_bytes(graph, lattice_, k);
-  if (lattice_.size() > 2) {
-    sums.least_cut = *std::min_element(sums.cut.begin() + 1, sums.cut.end() - 1);
+  sums.forward = sum(forward);
+  sums.backward = sum(backward);
+  sums.parameters = sum(parameters);
+  sums.expert_parameters = sum(experts);
+  sums.activation = sum(activation);
+  sums.checkpoint = sum(checkpoint);
+  sums.unusable = storage_->make<int>(
+      lattice_.size(), [&](std::span<int> members) { sum_members(lattice_, unusable, members); });
+  sums.largest_activation = StageMaximum(lattice_, activation, *storage_, known);
+  sums.largest_layer = StageMaximum(lattice_, all_parameters, *storage_, known);
+  number_cuts(k);
+  number_mixes(k);
+}
+
+void Instance::number_cuts(int k) {
+  StrategySums& sums = strategies_[at(k)];
+  std::vector<double> bytes;
+  if (storage_->fills()) bytes = cut_bytes(problem_.graph, lattice_, k);
+  std::vector<double> distinct;
+  sums.cuts = number(
+      lattice_, *storage_, [&](DownsetId d) { return bytes[at(d)]; }, distinct);
+  sums.cut = storage_->make<double>(sums.cuts.count, [&](std::span<double> cut) {
+    std::copy(distinct.begin(), distinct.end(), cut.begin());
+  });
+}
+
+void Instance::number_mixes(int k) {
+  StrategySums& sums = strategies_[at(k)];
+  std::vector<std::vector<double>> counts;
+  if (storage_->fills()) {
+    for (const CollectiveTerm& term : sums.terms) {
+      counts.push_back(sum_members(lattice_, term.count_of_layer));
+    }
   }
-  sums.largest_activation = StageMaximum(lattice_, activation);
-  sums.largest_layer = StageMaximum(lattice_, all_parameters);
-  for (CollectiveTerm& term : sums.terms) {
-    term.count = sum_members(lattice_, term.count_of_layer);
+  std::vector<std::vector<double>> distinct;
+  const auto mix = [&](DownsetId d) {
+    std::vector<double> count;
+    for (const auto& of_downset : counts) count.push_back(of_downset[at(d)]);
+    return count;
+  };
+  sums.mixes = number(lattice_, *storage_, mix, distinct);
+  for (std::size_t term = 0; term < sums.terms.size(); ++term) {
+    sums.terms[term].count =
+        storage_->make<double>(sums.mixes.count, [&](std::span<double> of_kind) {
+          for (std::size_t i = 0; i < distinct.size(); ++i) of_kind[i] = distinct[i][term];
+        });
   }
 }
 
@@ -179,20 +266,21 @@ void Instance::fix_stages(const std::vector<int>& strategy_of_stage, std::vector
   for (DownsetId d = 1; d <= stages; ++d) rules_[at(d)] = std::move(rules[at(stages - d)]);
   for (std::size_t k = 0; k < strategies_.size(); ++k) {
     int foreign = 0;
+    std::vector<int> unusable(strategies_[k].unusable.begin(), strategies_[k].unusable.end());
     for (DownsetId d = 1; d <= stages; ++d) {
       if (strategy_of_stage[at(stages - d)] != static_cast<int>(k)) ++foreign;
-      strategies_[k].unusable[at(d)] += foreign;
+      unusable[at(d)] += foreign;
     }
+    strategies_[k].unusable = std::move(unusable);
   }
 }
 
 const std::vector<Ticks>& Instance::transfer(int k, int level, std::int64_t unit) const {
   auto& entry = transfers_[{k, level, unit}];
   if (!entry) {
-    entry = std::make_unique<std::vector<Ticks>>(at(lattice_.size()), 0);
-    for (DownsetId d = 0; d < lattice_.size(); ++d) {
-      (*entry)[at(d)] =
-          scale_.ticks(network_.transfer_s(strategies_[at(k)].cut[at(d)], level, unit));
+    entry = std::make_unique<std::vector<Ticks>>();
+    for (const double bytes : strategies_[at(k)].cut) {
+      entry->push_back(scale_.ticks(network_.transfer_s(bytes, level, unit)));
     }
   }
   return *entry;
@@ -206,7 +294,7 @@ double Instance::least_cut(const std::vector<int>& strategies) const {
 
 cost::StageFootprint Instance::footprint(int k, DownsetId outer, DownsetId inner) const {
   const StrategySums& sums = strategies_[at(k)];
-  const auto difference = [outer, inner](const std::vector<double>& of) {
+  const auto difference = [outer, inner](const util::Array<double>& of) {
     return of[at(outer)] - of[at(inner)];
   };
   cost::StageFootprint stage;

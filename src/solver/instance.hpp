@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/cost/network.hpp"
 #include "nestplan/lattice/lattice.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/util/array.hpp"
 #include "solver/ticks.hpp"
 
 namespace nestplan::solver {
@@ -19,20 +21,28 @@ using lattice::Lattice;
 
 inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Sums `value` of the members of every downset.
+/// Sums `value` of the members of every downset into `sums`: of what it adds to a smaller one.
 template <typename T>
-std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) {
-  std::vector<T> sums(at(lattice.size()), T{});
-  for (DownsetId d = 0; d < lattice.size(); ++d) {
-    const auto members = lattice.members(d);
-    T sum{};
-    for (std::size_t w = 0; w < members.size(); ++w) {
-      for (std::uint64_t rest = members[w]; rest != 0; rest &= rest - 1) {
+void sum_members(const Lattice& lattice, const std::vector<T>& value, std::span<T> sums) {
+  sums[0] = T{};
+  for (DownsetId d = 1; d < lattice.size(); ++d) {
+    const DownsetId below = lattice.below(d);
+    const auto with = lattice.members(d);
+    const auto without = lattice.members(below);
+    T sum = sums[at(below)];
+    for (std::size_t w = 0; w < with.size(); ++w) {
+      for (std::uint64_t rest = with[w] & ~without[w]; rest != 0; rest &= rest - 1) {
         sum += value[w * 64 + at(std::countr_zero(rest))];
       }
     }
     sums[at(d)] = sum;
   }
+}
+
+template <typename T>
+std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) {
+  std::vector<T> sums(at(lattice.size()));
+  sum_members(lattice, value, std::span<T>(sums));
   return sums;
 }
 
@@ -40,32 +50,44 @@ std::vector<T> sum_members(const Lattice& lattice, const std::vector<T>& value) 
 /// over layers sorted by falling value, so the first bit of the difference is the answer.
 class StageMaximum {
  public:
+  /// The bit sets by the order of the layers, which many values share.
+  using BitSets = std::map<std::vector<int>, util::Array<std::uint64_t>>;
+
   StageMaximum() = default;
-  StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer);
+  StageMaximum(const Lattice& lattice, const std::vector<double>& value_of_layer,
+               util::Storage& storage, BitSets& known);
   double over(DownsetId outer, DownsetId inner) const;
 
  private:
   std::size_t words_ = 0;
   std::vector<double> falling_;
-  std::vector<std::uint64_t> bits_;
+  util::Array<std::uint64_t> bits_;
+};
+
+/// Downsets that are alike in some respect, numbered in the order of their first.
+struct Kinds {
+  util::Array<std::int32_t> of;  ///< by downset
+  std::int64_t count = 0;
 };
 
 /// A kind of collective that occurs in some layers: all of them cost the same at one place.
 struct CollectiveTerm {
   model::Collective collective;
   std::vector<double> count_of_layer;
-  std::vector<double> count;  ///< per downset: how many times its layers have it
+  util::Array<double> count;  ///< by kind of downset: how many times its layers have it
 };
 
 /// One strategy over all downsets: sums over the members of each downset, so that a stage `D \ D'`
 /// is a difference of two entries.
 struct StrategySums {
   model::Strategy strategy;
-  std::vector<Ticks> forward, backward;  ///< compute only
-  std::vector<double> parameters, expert_parameters, activation, checkpoint;
-  std::vector<int> unusable;  ///< members that have no costs under the strategy
-  std::vector<double> cut;    ///< bytes that enter the downset
+  util::Array<Ticks> forward, backward;  ///< compute only
+  util::Array<double> parameters, expert_parameters, activation, checkpoint;
+  util::Array<int> unusable;  ///< members that have no costs under the strategy
+  Kinds cuts;                 ///< downsets that as many bytes enter
+  util::Array<double> cut;    ///< by these kinds: bytes
   double least_cut = 0;       ///< bytes that cross any stage boundary, at least; 0 without one
+  Kinds mixes;                ///< downsets with the same number of every collective
   std::vector<CollectiveTerm> terms;
   StageMaximum largest_activation, largest_layer;
   std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
@@ -85,8 +107,11 @@ class Instance {
   /// `collapse` = false keeps every dimension of a table even where it is provably forced: every
   /// position has a class of its own, and links and groups are looked at device by device.
   /// `horizon_s`: what to choose the tick by; 0: an estimate from the graph.
+  /// With `storage`, the sums over downsets lie there, and so should the lattice; *collective over
+  /// the processes of `storage`*.
   Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
-           bool collapse = true, double horizon_s = 0);
+           bool collapse = true, double horizon_s = 0,
+           std::shared_ptr<util::Storage> storage = std::make_shared<util::LocalStorage>());
 
   const model::Problem& problem() const { return problem_; }
   const model::PlanOptions& options() const { return problem_.options; }
@@ -107,9 +132,13 @@ class Instance {
     return rules_.empty() ? default_rule_ : rules_[at(d)];
   }
 
-  /// Ticks to receive what enters each downset, at strategy `k`'s bytes, over `level` from (or, for
-  /// gradients, to) a stage with the forward producer's `unit`. Cached.
+  /// Ticks to receive what enters a downset, at strategy `k`'s bytes, over `level` from (or, for
+  /// gradients, to) a stage with the forward producer's `unit`: by the downset's kind among
+  /// `strategies()[k].cuts`. Cached.
   const std::vector<Ticks>& transfer(int k, int level, std::int64_t unit) const;
+
+  /// Bytes that this process keeps for the sums over downsets.
+  double bytes() const { return storage_->bytes_per_process(); }
 
   /// Bytes that cross any stage boundary under any of these strategies (one at least).
   double least_cut(const std::vector<int>& strategies) const;
@@ -118,10 +147,14 @@ class Instance {
   cost::StageFootprint footprint(int k, DownsetId outer, DownsetId inner) const;
 
  private:
-  void build_strategy(int k);
+  void build_strategy(int k, StageMaximum::BitSets& known);
+  void number_cuts(int k);
+  void number_mixes(int k);
+  util::Array<double> sum(const std::vector<double>& of_layer);
 
   const model::Problem& problem_;
   const cost::Network& network_;
+  std::shared_ptr<util::Storage> storage_;
   Lattice lattice_;
   TickScale scale_;
   std::vector<StrategySums> strategies_;

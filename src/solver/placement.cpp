@@ -220,8 +220,8 @@ const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::Gro
   auto& entry = cache_[{k, shapes}];
   if (entry) return entry.get();
   const StrategySums& strategy = instance_.strategies()[at(k)];
-  entry = std::make_unique<ClassSums>(
-      ClassSums{strategy.forward, strategy.backward, strategy.floor_of_layer, {}});
+  const std::vector<Ticks> none(at(strategy.mixes.count), 0);
+  entry = std::make_unique<ClassSums>(ClassSums{none, none, strategy.floor_of_layer, {}});
   for (const CollectiveTerm& term : strategy.terms) {
     double seconds = 0;
     for (const cost::GroupShape& shape : shapes[index_of(term.collective.group)]) {
@@ -518,7 +518,8 @@ void PortLayers::build_flows(std::int64_t s) {
       if (!flow.segments.empty()) {
         Segment& last = flow.segments.back();
         if (last.end == q + 1) return;
-        if (last.end == q && last.link == link && last.position_class == position_class) {
+        if (last.end == q && last.link == link && last.position_class == position_class &&
+            layer.start[at(q - 1)] < layer.start[at(q)]) {
           ++last.end;
           return;
         }

@@ -11,12 +11,12 @@
 
 namespace nestplan::solver {
 
-/// Collective times of one strategy at one class of positions: compute plus collectives summed over
-/// the members of every downset.
+/// Collective times of one strategy at one class of positions, summed over the members of downsets:
+/// of every kind of them (StrategySums::mixes).
 struct ClassSums {
-  std::vector<Ticks> forward, backward;  ///< per downset
-  std::vector<Ticks> of_layer;           ///< forward and backward; kNever where unusable
-  std::vector<double> drowned;           ///< per downset: collectives left out, see kDrowning
+  std::vector<Ticks> forward, backward;
+  std::vector<Ticks> of_layer;  ///< with compute, forward and backward; kNever where unusable
+  std::vector<double> drowned;  ///< by kind: collectives left out, see kDrowning; empty if none
 };
 
 /// Shapes of the groups that share a stage's parameters.
@@ -168,7 +168,8 @@ struct Run {
   std::int32_t length = 0;
 };
 
-/// Ports that share a link class and a position class, so that one stage cost serves them all.
+/// Ports that share a link class and a position class, so that one stage cost serves them all, by
+/// rising position.
 struct Segment {
   std::int32_t begin = 0;
   std::int32_t end = 0;

@@ -36,6 +36,10 @@ bool StagePricer::load(DownsetId outer, DownsetId inner) {
   outer_ = outer;
   inner_ = inner;
   stage_ = instance_.footprint(strategy_, outer, inner);
+  compute_forward_ = sums_.forward[at(outer)] - sums_.forward[at(inner)];
+  compute_ = compute_forward_ + (sums_.backward[at(outer)] - sums_.backward[at(inner)]);
+  outer_mix_ = at(sums_.mixes.of[at(outer)]);
+  inner_mix_ = at(sums_.mixes.of[at(inner)]);
   for (auto& by_zero : most_in_flight_) by_zero.fill(kNotYetKnown);
   decided_until_ = -1;
   return true;
@@ -93,15 +97,15 @@ int StagePricer::least_zero(Recompute recompute, std::int64_t in_flight) {
 }
 
 Ticks StagePricer::forward(int position_class) const {
-  const auto& forward = classes_[at(position_class)].sums->forward;
-  return forward[at(outer_)] - forward[at(inner_)];
+  const auto& collectives = classes_[at(position_class)].sums->forward;
+  return compute_forward_ + (collectives[outer_mix_] - collectives[inner_mix_]);
 }
 
 Ticks StagePricer::base(int position_class) const {
   const ClassSums& sums = *classes_[at(position_class)].sums;
-  if (!sums.drowned.empty() && sums.drowned[at(outer_)] != sums.drowned[at(inner_)]) return kNever;
-  return sums.forward[at(outer_)] - sums.forward[at(inner_)] + sums.backward[at(outer_)] -
-         sums.backward[at(inner_)];
+  if (!sums.drowned.empty() && sums.drowned[outer_mix_] != sums.drowned[inner_mix_]) return kNever;
+  return compute_ + (sums.forward[outer_mix_] - sums.forward[inner_mix_]) +
+         (sums.backward[outer_mix_] - sums.backward[inner_mix_]);
 }
 
 Ticks StagePricer::zero_traffic(int position_class, int zero) const {

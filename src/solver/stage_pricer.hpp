@@ -70,6 +70,10 @@ class StagePricer {
   DownsetId outer_ = 0;
   DownsetId inner_ = 0;
   cost::StageFootprint stage_;
+  Ticks compute_forward_ = 0;  ///< of the stage, without collectives
+  Ticks compute_ = 0;          ///< forward and backward
+  std::size_t outer_mix_ = 0;  ///< kinds of the two downsets, see StrategySums::mixes
+  std::size_t inner_mix_ = 0;
   /// How many micro-batches in flight fit, by recomputation and ZeRO stage.
   std::array<std::array<std::int64_t, kZeroStages>, kRecomputations> most_in_flight_{};
   std::array<int, kRecomputations> decided_zero_{};  ///< -1: does not fit or cannot be faster

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "nestplan/util/errors.hpp"
@@ -74,6 +75,7 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
   for (int choice = 0; choice < choices; ++choice) {
     const int k = configuration_.strategies[at(choice)];
     pricer_.emplace_back(instance, placement, choice);
+    cut_of_.push_back(instance.strategies()[at(k)].cuts.of.data());
     auto& receive = receive_.emplace_back();
     for (const std::int64_t unit : placement.units()) {
       for (int level = 0; level < levels_; ++level) {
@@ -99,36 +101,71 @@ std::int64_t Table::in_flight(std::int64_t s) const {
   return cost::in_flight(instance_.options().schedule, s, configuration_.microbatches);
 }
 
+std::int64_t Table::cells_of(DownsetId d, std::int64_t first, std::int64_t last) const {
+  first = std::max<std::int64_t>(first, first_row_[at(d)]);
+  last = std::min<std::int64_t>(last, last_row_[at(d)]);
+  return first > last ? 0 : ports_before_[at(last + 1)] - ports_before_[at(first)];
+}
+
 const Ticks* Table::row(DownsetId d, std::int64_t s) const {
-  const std::int64_t offset = row_[index(d, s)];
-  return offset == kNoRow ? nullptr : values_.data() + offset;
+  if (!own(d) || !worth(d, s) || s < first_depth_ || s > last_depth_) return nullptr;
+  const Ticks* rows = rows_[at(d / team_.grid().downsets)].get();
+  return rows == nullptr ? nullptr : rows + cells_of(d, first_depth_, s - 1);
 }
 
-bool Table::useful(DownsetId d, std::int64_t s) const {
-  if (most_stages(d) < s) return false;
-  const std::int64_t before = most_stages(instance_.lattice().whole()) - most_stages(d);
-  const std::vector<Ticks>& floor = placement_.floor_sums();
-  const Ticks total = floor[at(instance_.lattice().whole())];
-  if (limits_.prune && floor[at(d)] > static_cast<double>(s) * limits_.stage) return false;
-  return std::any_of(depths_.begin(), depths_.end(), [&](std::int64_t p) {
-    if (p <= s || p - s > before) return false;
-    return !limits_.prune || total - floor[at(d)] <= static_cast<double>(p - s) * limits_.stage;
-  });
+Ticks* Table::grow(DownsetId d, std::int64_t s) {
+  auto& rows = rows_[at(d / team_.grid().downsets)];
+  if (rows == nullptr) {
+    const std::int64_t cells = own_cells(d);
+    rows = std::make_unique_for_overwrite<Ticks[]>(at(cells));
+    std::fill_n(rows.get(), cells, kNever);
+    cells_ += cells;
+  }
+  return rows.get() + cells_of(d, first_depth_, s - 1);
 }
 
-std::size_t Table::index(DownsetId d, std::int64_t s) const {
-  return at(s * instance_.lattice().size() + d);
+/// Stages that take so long together are so many at least.
+std::int64_t Table::least_stages(Ticks ticks) const {
+  constexpr std::int64_t kTooMany = std::numeric_limits<std::int32_t>::max();
+  const Ticks cap = limits_.stage;
+  if (!limits_.prune || ticks <= cap) return 1;
+  if (cap <= 0 || ticks / cap > static_cast<Ticks>(kTooMany)) return kTooMany;
+  auto stages = std::max<std::int64_t>(1, static_cast<std::int64_t>(ticks / cap));
+  while (ticks > static_cast<Ticks>(stages) * cap) ++stages;
+  return stages;
 }
 
+/// By `D`, the depths from the least to the greatest `s` for which some pipeline has room before
+/// and behind it.
 void Table::find_worth() {
+  const Lattice& lattice = instance_.lattice();
+  const DownsetId whole = lattice.whole();
   const std::vector<DownsetId> farthest =
       longest_suffixes(instance_, placement_, stages_, limits_.prune ? limits_.stage : kNever);
-  worth_.assign(at((stages_ + 1) * instance_.lattice().size()), 0);
+  const std::vector<Ticks>& floor = placement_.floor_sums();
+  ports_before_.assign(at(stages_ + 2), 0);
   for (std::int64_t s = 1; s <= stages_; ++s) {
-    if (layers_.layer(s).size() == 0) continue;
-    for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
-      worth_[index(d, s)] = d <= farthest[at(s)] && useful(d, s);
-    }
+    ports_before_[at(s + 1)] = ports_before_[at(s)] + layers_.layer(s).size();
+  }
+  first_row_.assign(at(lattice.size()), 1);
+  last_row_.assign(at(lattice.size()), 0);
+  std::int64_t shortest = 1;  // least depth whose longest suffix reaches d
+  for (DownsetId d = 1; d < whole; ++d) {
+    while (shortest <= stages_ && farthest[at(shortest)] < d) ++shortest;
+    const std::int64_t before = most_stages(whole) - most_stages(d);
+    const std::int64_t needed = least_stages(floor[at(whole)] - floor[at(d)]);
+    const auto useful = [&](std::int64_t s) {
+      const auto p = std::lower_bound(depths_.begin(), depths_.end(), s + needed);
+      return layers_.layer(s).size() > 0 && p != depths_.end() && *p - s <= before;
+    };
+    std::int64_t first = std::max(shortest, least_stages(floor[at(d)]));
+    std::int64_t last = std::min({stages_, most_stages(d), depths_.back() - needed});
+    while (first <= last && !useful(first)) ++first;
+    while (first <= last && !useful(last)) --last;
+    if (first > last) continue;
+    first_row_[at(d)] = static_cast<std::int32_t>(first);
+    last_row_[at(d)] = static_cast<std::int32_t>(last);
+    capacity_ += cells_of(d, first, last);
   }
 }
 
@@ -137,22 +174,19 @@ void Table::cut_blocks() {
   const int blocks = team_.grid().stages;
   const int shares = team_.grid().downsets;
   std::vector<double> of_depth(at((stages_ + 1) * shares), 0);  // by depth, share
-  double total = 0;
-  for (std::int64_t s = 1; s <= stages_; ++s) {
-    const auto ports = static_cast<double>(layers_.layer(s).size());
-    for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
-      if (!worth(d, s)) continue;
-      of_depth[at(s * shares + share_of(d))] += ports;
-      total += ports;
+  const auto total = static_cast<double>(capacity_);
+  for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
+    for (std::int64_t s = first_row_[at(d)]; s <= last_row_[at(d)]; ++s) {
+      of_depth[at(s * shares + share_of(d))] += static_cast<double>(layers_.layer(s).size());
     }
   }
   blocks_.assign(1, 1);
-  cells_.assign(at(blocks * shares), 0);
+  cells_in_.assign(at(blocks * shares), 0);
   double sum = 0;
   for (std::int64_t s = 1; s <= stages_; ++s) {
     const auto block = static_cast<std::int64_t>(blocks_.size()) - 1;
     for (int share = 0; share < shares; ++share) {
-      cells_[at(block * shares + share)] += of_depth[at(s * shares + share)];
+      cells_in_[at(block * shares + share)] += of_depth[at(s * shares + share)];
       sum += of_depth[at(s * shares + share)];
     }
     if (block + 1 < blocks && sum * blocks >= total * static_cast<double>(block + 1)) {
@@ -168,29 +202,69 @@ void Table::cut_blocks() {
 int Table::share_of(DownsetId d) const { return d % team_.grid().downsets; }
 
 double Table::bytes_per_rank() const {
-  const double most = *std::max_element(cells_.begin(), cells_.end());
-  const double buffers = team_.size() > 1 ? 4 * kChunkCells : 0;
-  const auto index = static_cast<double>(worth_.size()) * (sizeof(std::int64_t) + 1);
-  return sizeof(Ticks) * (most + buffers) + index;
+  const double most = *std::max_element(cells_in_.begin(), cells_in_.end());
+  double largest_chunk = 0;
+  if (team_.size() > 1) {
+    for (const Chunk& chunk : chunks()) {
+      double cells = 0;
+      for (DownsetId d = chunk.begin; d < chunk.end; ++d) {
+        cells += static_cast<double>(cells_of(d, 1, stages_));
+      }
+      largest_chunk = std::max(largest_chunk, cells);
+    }
+  }
+  double onward = 0;
+  for (std::int64_t s = 2; s <= stages_; ++s) {
+    onward += static_cast<double>(layers_.layer(s).size()) *
+              static_cast<double>(layers_.layer(s).flows.size());
+  }
+  // Two chunks are on their way, each as what is sent, received, and handed on.
+  const double by_downset =
+      static_cast<double>(first_row_.size()) * 3 * sizeof(std::int32_t) +
+      static_cast<double>(first_row_.size()) / team_.grid().downsets * sizeof(void*);
+  return sizeof(Ticks) * (most + onward + 6 * largest_chunk) + by_downset;
 }
 
 double Table::bytes_alone() const {
-  return sizeof(Ticks) * std::accumulate(cells_.begin(), cells_.end(), 0.0);
+  return sizeof(Ticks) * std::accumulate(cells_in_.begin(), cells_in_.end(), 0.0);
 }
 
-void Table::allocate() {
-  row_.assign(worth_.size(), kNoRow);
+std::vector<Piece> Table::pieces() {
+  std::vector<Piece> result;
+  std::int64_t offset = 0;
+  std::int64_t largest = 0;
+  for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
+    if (const std::int64_t mine = own(d) ? own_cells(d) : 0; mine > 0) {
+      const Ticks* rows = rows_[at(d / team_.grid().downsets)].get();
+      result.push_back({offset + cells_of(d, 1, first_depth_ - 1), {rows, at(mine)}});
+      largest = std::max(largest, mine);
+    }
+    offset += cells_of(d, 1, stages_);
+  }
+  never_.assign(at(largest), kNever);
+  for (Piece& piece : result) {
+    if (piece.values.data() == nullptr) piece.values = {never_.data(), piece.values.size()};
+  }
+  return result;
+}
+
+void Table::restore(DownsetId next,
+                    const std::function<void(std::int64_t offset, std::span<Ticks> cells)>& read) {
+  next_ = next;
+  std::vector<Ticks> cells;
   std::int64_t offset = 0;
   for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) {
-    if (share_of(d) != team_.downset_share()) continue;
-    own_.push_back(d);
-    for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
-      if (!worth(d, s)) continue;
-      row_[index(d, s)] = offset;
-      offset += layers_.layer(s).size();
+    const std::int64_t mine = own(d) ? own_cells(d) : 0;
+    if (mine > 0) {
+      cells.resize(at(mine));
+      read(offset + cells_of(d, 1, first_depth_ - 1), cells);
+      if (std::any_of(cells.begin(), cells.end(), [](Ticks value) { return value < kNever; })) {
+        std::copy(cells.begin(), cells.end(),
+                  grow(d, std::max<std::int64_t>(first_depth_, first_row_[at(d)])));
+      }
     }
+    offset += cells_of(d, 1, stages_);
   }
-  values_.assign(at(offset), kNever);
 }
 
 std::pair<std::int64_t, std::int64_t> Table::starts(DownsetId d) const {
@@ -211,19 +285,21 @@ std::pair<std::int64_t, std::int64_t> Table::starts(DownsetId d) const {
           pod_size - devices(work[at(d)])};
 }
 
-/// Drops what is beyond the limits from this rank's rows of `inner`, which are finished.
 void Table::trim(DownsetId inner) {
-  if (!limits_.prune || combine_ != Combine::kSum) return;
+  if (!limits_.prune || combine_ != Combine::kSum || inner == 0) return;
+  auto& rows = rows_[at(inner / team_.grid().downsets)];
+  if (rows == nullptr) return;
   const std::vector<Ticks>& floor = placement_.floor_sums();
   const Ticks most = limits_.sum - (floor[at(instance_.lattice().whole())] - floor[at(inner)]);
-  for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
-    const std::int64_t offset = row_[index(inner, s)];
-    if (offset == kNoRow) continue;
-    Ticks* values = values_.data() + offset;
-    std::replace_if(
-        values, values + layers_.layer(s).size(), [most](Ticks value) { return value > most; },
-        kNever);
+  const std::int64_t cells = own_cells(inner);
+  bool any = false;
+  for (Ticks& value : std::span(rows.get(), at(cells))) {
+    if (value > most) value = kNever;
+    any = any || value < kNever;
   }
+  if (any) return;
+  rows.reset();
+  cells_ -= cells;
 }
 
 /// Prepares what the rows in `source_` offer to the stages before them. Returns whether that is
@@ -262,6 +338,8 @@ bool Table::push(DownsetId inner, DownsetId outer) {
   for (int choice = 0; choice < choices; ++choice) {
     StagePricer& pricer = pricer_[at(choice)];
     const int classes = static_cast<int>(placement_.classes(choice).size());
+    const auto outer_cut = at(cut_of_[at(choice)][outer]);
+    const auto inner_cut = at(cut_of_[at(choice)][inner]);
     if (!pricer.load(outer, inner)) continue;
     // Memory and time are least with the fewest micro-batches in flight.
     if (pricer.decide(in_flight(live_.front() + 1)) == StagePricer::Decision::kNone) continue;
@@ -275,35 +353,36 @@ bool Table::push(DownsetId inner, DownsetId outer) {
     possible = true;
     for (const std::int64_t behind : live_) {
       const std::int64_t s = behind + 1;
-      const std::int64_t offset = row_[index(outer, s)];
-      if (offset == kNoRow) continue;
+      if (!worth(outer, s) || s < first_depth_) continue;
       const StagePricer::Decision decision = pricer.decide(in_flight(s));
       if (decision == StagePricer::Decision::kNone) break;  // nor will it with more in flight
       if (decision == StagePricer::Decision::kNew) {
         class_time_.assign(at(classes), kNotYetPriced);
       }
-      Ticks* values = values_.data() + offset;
+      Ticks* values = nullptr;
       const PortLayer& layer = layers_.layer(s);
       for (std::size_t f = 0; f < layer.flows.size(); ++f) {
         const Flow& flow = layer.flows[f];
         if (flow.choice != choice) continue;
         const Ticks gradient =
-            flow.level < 0 ? 0 : receive_gradient_[at(choice)][at(flow.level)][inner];
+            flow.level < 0 ? 0 : receive_gradient_[at(choice)][at(flow.level)][inner_cut];
         for (const Segment& segment : flow.segments) {
           Ticks& stage = class_time_[at(segment.position_class)];
           if (stage == kNotYetPriced) stage = pricer.least_time(segment.position_class);
           // In the order in which a transition adds it up, so that both agree to the bit.
-          const Ticks time = stage + (receive_[at(choice)][at(segment.link)][outer] + gradient);
+          const Ticks time = stage + (receive_[at(choice)][at(segment.link)][outer_cut] + gradient);
           if (time > limits_.stage || time == kNever) continue;
-          std::int64_t begin = segment.begin;
-          std::int64_t end = segment.end;
-          while (begin < end && layer.start[at(begin)] < earliest) ++begin;
-          while (begin < end && layer.start[at(end - 1)] > latest) --end;
-          const std::int64_t length = end - begin;
+          const auto starts_of = layer.start.begin();
+          const auto from =
+              std::lower_bound(starts_of + segment.begin, starts_of + segment.end, earliest);
+          const std::int64_t begin = from - starts_of;
+          const std::int64_t length =
+              std::upper_bound(from, starts_of + segment.end, latest) - from;
           if (length == 0) continue;
+          if (values == nullptr) values = grow(outer, s);
           relaxations_ += length;
           if (behind == 0) {
-            std::for_each(values + begin, values + end,
+            std::for_each(values + begin, values + begin + length,
                           [time](Ticks& value) { value = std::min(value, time); });
           } else if (combine_ == Combine::kSum) {
             relax_sum(values + begin, onward_[at(s)][f].data() + begin, time, length);
@@ -321,40 +400,58 @@ bool Table::push(DownsetId inner, DownsetId outer) {
 void Table::push_to(DownsetId inner, DownsetId first, DownsetId last) {
   const Lattice& lattice = instance_.lattice();
   const std::vector<Ticks>& floor = placement_.floor_sums();
-  first = std::max(first, lattice.next_wave(inner));
-  for (auto outer = std::lower_bound(own_.begin(), own_.end(), first);
-       outer != own_.end() && *outer < last; ++outer) {
-    if (limits_.prune && floor[at(*outer)] - floor[at(inner)] > limits_.stage) {
-      if (lattice.totally_ordered()) return;
-      continue;
-    }
-    if (!lattice.totally_ordered() && !lattice.subset(inner, *outer)) continue;
-    if (!push(inner, *outer) && lattice.totally_ordered()) return;
+  const auto too_long = [&](DownsetId outer) {
+    return limits_.prune && floor[at(outer)] - floor[at(inner)] > limits_.stage;
+  };
+  const auto push_one = [&](DownsetId outer) {
     if ((++pushes_ & kProgressMask) == 0) team_.progress();
+    return push(inner, outer);
+  };
+  if (lattice.totally_ordered()) {
+    for (DownsetId outer = std::max(first, inner + 1); outer < last && !too_long(outer); ++outer) {
+      if (own(outer) && !push_one(outer)) return;
+    }
+    return;
+  }
+  ++walk_;
+  frontier_.assign(1, inner);
+  for (std::size_t i = 0; i < frontier_.size(); ++i) {
+    for (const DownsetId outer : lattice.above(frontier_[i])) {
+      if (outer >= last || seen_[at(outer)] == walk_) continue;
+      seen_[at(outer)] = walk_;
+      if (too_long(outer)) continue;
+      if (outer >= first && own(outer) && !push_one(outer)) continue;
+      frontier_.push_back(outer);
+    }
   }
 }
 
 bool Table::fill(const std::function<bool()>& stop) {
-  allocate();
+  if (rows_.empty()) make_room();
+  return team_.size() == 1 ? fill_alone(stop) : fill_shared(stop);
+}
+
+void Table::make_room() {
+  const std::int64_t downsets = instance_.lattice().size();
+  rows_.resize(at(downsets / team_.grid().downsets + 1));
+  if (!instance_.lattice().totally_ordered()) seen_.assign(at(downsets), 0);
   onward_.resize(at(stages_ + 1));
   for (std::int64_t s = 2; s <= stages_; ++s) {
     onward_[at(s)].resize(layers_.layer(s).flows.size());
   }
   source_.assign(at(stages_ + 1), nullptr);
-  return team_.size() == 1 ? fill_alone(stop) : fill_shared(stop);
 }
 
 bool Table::fill_alone(const std::function<bool()>& stop) {
   const DownsetId whole = instance_.lattice().whole();
-  for (DownsetId inner = 0; inner < whole; ++inner) {
-    trim(inner);
-    for (std::int64_t s = 1; s <= stages_; ++s) source_[at(s)] = row(inner, s);
-    if (!prepare(inner)) continue;
-    push_to(inner, 1, whole);
+  for (; next_ < whole; ++next_) {
     if (stop && pushes_ - polled_ > kPollPushes) {
       polled_ = pushes_;
       if (stop()) return false;
     }
+    trim(next_);
+    for (std::int64_t s = 1; s <= stages_; ++s) source_[at(s)] = row(next_, s);
+    if (prepare(next_)) push_to(next_, 1, whole);
   }
   return true;
 }
@@ -377,14 +474,12 @@ struct Table::Flight {
 std::vector<Table::Chunk> Table::chunks() const {
   const Lattice& lattice = instance_.lattice();
   std::vector<Chunk> result;
-  for (DownsetId d = 1; d < lattice.whole();) {
+  for (DownsetId d = std::max(next_, 1); d < lattice.whole();) {
     const DownsetId wave_end = std::min(lattice.next_wave(d), lattice.whole());
     Chunk chunk{d, d};
     double cells = 0;
     while (chunk.end < wave_end && cells < kChunkCells) {
-      for (std::int64_t s = 1; s <= stages_; ++s) {
-        if (worth(chunk.end, s)) cells += static_cast<double>(layers_.layer(s).size());
-      }
+      cells += static_cast<double>(cells_of(chunk.end, 1, stages_));
       ++chunk.end;
     }
     result.push_back(chunk);
@@ -399,16 +494,18 @@ std::unique_ptr<Table::Flight> Table::launch(Chunk chunk, bool stop) {
   flight->counts.assign(at(team_.grid().downsets), 1);  // the flag
   std::int64_t band = 1;
   for (DownsetId d = chunk.begin; d < chunk.end; ++d) {
-    const bool own = share_of(d) == team_.downset_share();
-    if (own) trim(d);
-    for (std::int64_t s = first_depth_; s <= last_depth_; ++s) {
-      if (!worth(d, s)) continue;
-      const std::int64_t size = layers_.layer(s).size();
-      flight->counts[at(share_of(d))] += static_cast<int>(size);
-      if (own) flight->mine.insert(flight->mine.end(), row(d, s), row(d, s) + size);
+    const std::int64_t cells = own_cells(d);
+    flight->counts[at(share_of(d))] += static_cast<int>(cells);
+    if (own(d) && cells > 0) {
+      trim(d);
+      const Ticks* rows = rows_[at(d / team_.grid().downsets)].get();
+      if (rows != nullptr) {
+        flight->mine.insert(flight->mine.end(), rows, rows + cells);
+      } else {
+        flight->mine.insert(flight->mine.end(), at(cells), kNever);
+      }
     }
-    const std::int64_t below = first_depth_ - 1;
-    if (below >= 1 && worth(d, below)) band += layers_.layer(below).size();
+    band += cells_of(d, first_depth_ - 1, first_depth_ - 1);
   }
   flight->mine.push_back(stop ? 1 : 0);
   std::int64_t total = 0;
@@ -487,7 +584,10 @@ void Table::push_chunk(const Flight& flight, DownsetId first, DownsetId last) {
 bool Table::fill_shared(const std::function<bool()>& stop) {
   const DownsetId whole = instance_.lattice().whole();
   if (stages_ < 1) return true;
-  if (prepare(0)) push_to(0, 1, whole);
+  if (next_ == 0) {
+    if (prepare(0)) push_to(0, 1, whole);
+    next_ = 1;
+  }
   const std::vector<Chunk> order = chunks();
   // Only the first block asks: what it says runs through all others behind it.
   const auto asked = [&] { return team_.stage_block() == 0 && stop && stop(); };
@@ -495,6 +595,7 @@ bool Table::fill_shared(const std::function<bool()>& stop) {
   std::unique_ptr<Flight> flight = order.empty() ? nullptr : launch(order.front(), asked());
   for (std::size_t i = 0; i < order.size() && !stopped; ++i) {
     stopped = land(*flight);
+    next_ = order[i].begin;
     if (stopped) break;
     std::unique_ptr<Flight> next;
     if (i + 1 == order.size()) {
@@ -513,6 +614,7 @@ bool Table::fill_shared(const std::function<bool()>& stop) {
   }
   for (auto& [band, sent] : bands_) sent->wait();
   bands_.clear();
+  if (!stopped) next_ = whole;
   return !stopped;
 }
 
@@ -547,7 +649,9 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
         options.resize(1);
         options[0].time = pricer.least_time(position_class);
       }
-      const Ticks input = link < 0 ? 0 : receive_[at(choice)][at(link)][outer];
+      const auto inner_cut = at(cut_of_[at(choice)][inner]);
+      const Ticks input =
+          link < 0 ? 0 : receive_[at(choice)][at(link)][at(cut_of_[at(choice)][outer])];
       const auto offer = [&](std::int32_t next, Ticks gradient) {
         for (const StageOption& option : options) {
           const Transition transition{inner, choice, next, input + gradient, option};
@@ -561,7 +665,7 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
       }
       for (const Placement::Hop& hop : placement_.hops(unit, position)) {
         const std::int32_t next = layers_.find(s - 1, hop.position, unit * levels_ + hop.level);
-        if (next >= 0) offer(next, receive_gradient_[at(choice)][at(hop.level)][inner]);
+        if (next >= 0) offer(next, receive_gradient_[at(choice)][at(hop.level)][inner_cut]);
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "nestplan/solver/snapshot.hpp"
 #include "nestplan/solver/team.hpp"
 #include "solver/placement.hpp"
 #include "solver/stage_pricer.hpp"
@@ -66,8 +67,10 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
 /// the ports of one `(D, s)`; ports that share link and position class are neighbours, so that one
 /// stage time serves a whole run of them in a vectorised loop.
 ///
-/// Time O(pairs D' ⊂ D within the limits · strategies · depths · (1 + ports)); memory 8 bytes a
-/// cell, only for `(D, s)` within the limits. The result does not depend on the order of pushes.
+/// Time O(pairs D' ⊂ D within the limits · strategies · depths · (1 + ports)): from `D'` up, the
+/// downsets are walked step by step and only as far as a stage within the limits reaches. Memory
+/// 8 bytes a cell, only for `D` that are reached and depths within the limits. The result does not
+/// depend on the order of pushes.
 ///
 /// **Across a team** the table is partitioned and no rank holds more than its part. The downsets of
 /// each wave go to the shares in turn, the depths are cut into blocks of about as many cells. A
@@ -81,14 +84,26 @@ class Table {
   Table(const Instance& instance, const Placement& placement, const PortLayers& layers,
         std::vector<std::int64_t> depths, Combine combine, TableLimits limits, Team& team);
 
-  /// Bytes that the fullest rank of the team needs for it.
+  /// Bytes that the fullest rank of the team needs for it, at most.
   double bytes_per_rank() const;
-  /// Bytes that one rank alone would need.
+  /// Bytes that one rank alone would need, at most.
   double bytes_alone() const;
 
   /// Fills the table. Returns false if `stop` (polled now and then, may be empty) said so on any
-  /// rank.
+  /// rank that fills the first block of depths; another call then goes on from there.
   bool fill(const std::function<bool()>& stop);
+
+  /// The first downset whose rows were not pushed to those above it: what there is to know of a
+  /// table half filled, besides its cells. The same on every rank.
+  DownsetId next() const { return next_; }
+  /// Cells that the team may fill, in the order of `pieces`: by downset, depth, port.
+  std::int64_t capacity() const { return capacity_; }
+  /// The cells of this rank; good until the next call of anything.
+  std::vector<Piece> pieces();
+  /// Takes up a table of the same shape that was filled up to `next`; `read` gives its cells from
+  /// an offset on.
+  void restore(DownsetId next,
+               const std::function<void(std::int64_t offset, std::span<Ticks> cells)>& read);
 
   /// Least value of a pipeline with `depth` stages. kSum: Σ t + sync_1. kBottleneck: the paper's
   /// objective (m + p - 1)·max t + sync_1. kNoTotal if there is none within the limits.
@@ -109,12 +124,11 @@ class Table {
   /// Value behind a transition out of the stage that is `s`-th from the end.
   Ticks rest(const Transition& transition, std::int64_t s) const;
 
-  std::int64_t cells() const { return static_cast<std::int64_t>(values_.size()); }
+  /// Cells that this rank holds.
+  std::int64_t cells() const { return cells_; }
   std::int64_t relaxations() const { return relaxations_; }
 
  private:
-  static constexpr std::int64_t kNoRow = -1;
-
   /// Downsets of one wave whose rows travel together.
   struct Chunk {
     DownsetId begin = 0;
@@ -122,19 +136,27 @@ class Table {
   };
   struct Flight;
 
-  bool useful(DownsetId d, std::int64_t s) const;
-  bool worth(DownsetId d, std::int64_t s) const { return worth_[index(d, s)] != 0; }
-  std::size_t index(DownsetId d, std::int64_t s) const;
+  bool worth(DownsetId d, std::int64_t s) const {
+    return first_row_[at(d)] <= s && s <= last_row_[at(d)];
+  }
+  std::int64_t least_stages(Ticks ticks) const;
   void find_worth();
   void cut_blocks();
   int share_of(DownsetId d) const;
-  void allocate();
+  void make_room();
+  bool own(DownsetId d) const { return share_of(d) == team_.downset_share(); }
+  std::int64_t cells_of(DownsetId d, std::int64_t first, std::int64_t last) const;
+  std::int64_t own_cells(DownsetId d) const { return cells_of(d, first_depth_, last_depth_); }
   std::int64_t most_stages(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
   /// First and last position at which a stage that starts downset `d` leaves enough devices before
   /// and behind it for what has to be done there within the limits.
   std::pair<std::int64_t, std::int64_t> starts(DownsetId d) const;
+  /// Drops what is beyond the limits from this rank's rows of `inner`, which are finished, and all
+  /// of them if nothing is left.
   void trim(DownsetId inner);
+  /// This rank's row of `(d, s)`, which there must be; made if it is not there yet.
+  Ticks* grow(DownsetId d, std::int64_t s);
   bool prepare(DownsetId inner);
   bool push(DownsetId inner, DownsetId outer);
   void push_to(DownsetId inner, DownsetId first, DownsetId last);
@@ -144,6 +166,7 @@ class Table {
   std::unique_ptr<Flight> launch(Chunk chunk, bool stop);
   bool land(Flight& flight);
   void push_chunk(const Flight& flight, DownsetId first, DownsetId last);
+  /// This rank's row of `(d, s)`; null if it is another's or was never reached.
   const Ticks* row(DownsetId d, std::int64_t s) const;
 
   /// A stage that some rank could put next, with its value and what is behind it.
@@ -166,22 +189,29 @@ class Table {
   TableLimits limits_;
   int levels_;
   Team& team_;
-  std::int64_t stages_;               ///< deepest table row: max depth - 1
-  std::vector<std::uint8_t> worth_;   ///< by s·downsets + D: whether anybody has the row
+  std::int64_t stages_;                             ///< deepest table row: max depth - 1
+  std::vector<std::int32_t> first_row_, last_row_;  ///< by D: depths that anybody has rows of
+  std::vector<std::int64_t> ports_before_;          ///< by s: ports of all depths below
+  std::int64_t capacity_ = 0;
   std::vector<std::int64_t> blocks_;  ///< first depth of every stage block, and one past the last
-  std::vector<double> cells_;         ///< by stage block, share
+  std::vector<double> cells_in_;      ///< by stage block, share
   std::int64_t first_depth_ = 1;      ///< of this rank's block
   std::int64_t last_depth_ = 0;
-  std::vector<DownsetId> own_;     ///< downsets of this rank, ascending
-  std::vector<std::int64_t> row_;  ///< by s·downsets + D: offset of the row in values_
-  std::vector<Ticks> values_;
-  std::vector<const Ticks*> source_;  ///< by s: finished rows of the downset being pushed
-  std::vector<StagePricer> pricer_;   ///< by choice
-  std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per downset
-  std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per downset
+  std::vector<std::unique_ptr<Ticks[]>> rows_;  ///< by place of D among this rank's: once reached
+  std::vector<Ticks> never_;                    ///< what rows that were not reached hold
+  std::int64_t cells_ = 0;
+  DownsetId next_ = 0;
+  std::vector<const Ticks*> source_;         ///< by s: finished rows of the downset being pushed
+  std::vector<StagePricer> pricer_;          ///< by choice
+  std::vector<const std::int32_t*> cut_of_;  ///< by choice: kind of D's cut
+  std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per kind
+  std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per kind
   std::vector<std::vector<std::vector<Ticks>>> onward_;      ///< by s, flow: rows over ports
-  std::vector<std::int64_t> live_;  ///< depths s' at which `inner` has values
-  std::vector<Ticks> class_time_;   ///< by class: of the stage being pushed
+  std::vector<std::int64_t> live_;   ///< depths s' at which `inner` has values
+  std::vector<Ticks> class_time_;    ///< by class: of the stage being pushed
+  std::vector<std::uint32_t> seen_;  ///< by D: the last walk that came to it
+  std::uint32_t walk_ = 0;
+  std::vector<DownsetId> frontier_;                                             ///< of the walk
   std::deque<std::pair<std::vector<double>, std::unique_ptr<Pending>>> bands_;  ///< being sent
   std::int64_t pushes_ = 0;
   std::int64_t polled_ = 0;  ///< pushes when the clock was last looked at

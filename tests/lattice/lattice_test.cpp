@@ -127,6 +127,82 @@ TEST(Lattice, IsOrderedByCardinalityThenMembers) {
   EXPECT_FALSE(Lattice::enumerate(two_branches(2)).totally_ordered());
 }
 
+TEST(Lattice, StepsLeadToTheDownsetsOneLayerLarger) {
+  testing::Dice dice(6);
+  for (std::uint64_t i = 0; i < testing::seeds(200); ++i) {
+    const Lattice lattice = Lattice::enumerate(random_graph(dice));
+    for (DownsetId d = 0; d < lattice.size(); ++d) {
+      std::vector<DownsetId> expected;
+      for (DownsetId e = d + 1; e < lattice.size(); ++e) {
+        if (lattice.cardinality(e) == lattice.cardinality(d) + 1 && lattice.subset(d, e)) {
+          expected.push_back(e);
+        }
+      }
+      const auto above = lattice.above(d);
+      ASSERT_EQ(std::vector<DownsetId>(above.begin(), above.end()), expected) << i << ": " << d;
+      if (d == 0) continue;
+      const auto back = lattice.above(lattice.below(d));
+      ASSERT_NE(std::find(back.begin(), back.end(), d), back.end()) << i << ": " << d;
+    }
+  }
+}
+
+TEST(Lattice, StepsOfAChainAreItsStages) {
+  const Lattice lattice = Lattice::of_chain(chain(5), {{0, 1}, {2}, {3, 4}});
+  for (DownsetId d = 0; d < lattice.whole(); ++d) {
+    const auto above = lattice.above(d);
+    ASSERT_EQ(std::vector<DownsetId>(above.begin(), above.end()), std::vector<DownsetId>{d + 1});
+    EXPECT_EQ(lattice.below(d + 1), d);
+  }
+  EXPECT_TRUE(lattice.above(lattice.whole()).empty());
+}
+
+/// Memory that another process filled: nothing is written, what is read is what was shared.
+class OthersStorage final : public util::Storage {
+ public:
+  explicit OthersStorage(std::vector<std::vector<std::byte>>& arrays,
+                         std::vector<std::int64_t>& numbers, bool fills)
+      : arrays_(arrays), numbers_(numbers), fills_(fills) {}
+  bool fills() const override { return fills_; }
+  std::int64_t agree(std::int64_t value) override {
+    if (fills_) numbers_.push_back(value);
+    return numbers_[next_number_++];
+  }
+
+ protected:
+  std::shared_ptr<std::byte[]> allocate(std::size_t bytes) override {
+    if (fills_) arrays_.emplace_back(bytes);
+    return {arrays_[next_array_++].data(), [](std::byte*) {}};
+  }
+
+ private:
+  std::vector<std::vector<std::byte>>& arrays_;
+  std::vector<std::int64_t>& numbers_;
+  bool fills_;
+  std::size_t next_array_ = 0, next_number_ = 0;
+};
+
+TEST(Lattice, IsTheSameInSharedMemory) {
+  testing::Dice dice(7);
+  const Lattice mine = Lattice::enumerate(random_graph(dice));
+  std::vector<std::vector<std::byte>> arrays;
+  arrays.reserve(100);
+  std::vector<std::int64_t> numbers;
+  OthersStorage first(arrays, numbers, true);
+  OthersStorage second(arrays, numbers, false);
+  Lattice::shared(mine, first);
+  const Lattice theirs = Lattice::shared(Lattice::enumerate(chain(1)), second);
+  ASSERT_EQ(theirs.size(), mine.size());
+  EXPECT_EQ(theirs.totally_ordered(), mine.totally_ordered());
+  for (DownsetId d = 0; d < mine.size(); ++d) {
+    EXPECT_TRUE(theirs.subset(d, d) &&
+                mine.difference(theirs.whole(), d) == theirs.difference(mine.whole(), d));
+    EXPECT_EQ(theirs.next_wave(d), mine.next_wave(d));
+    EXPECT_TRUE(std::ranges::equal(theirs.above(d), mine.above(d)));
+    EXPECT_EQ(theirs.below(d), mine.below(d));
+  }
+}
+
 TEST(Lattice, SubsetsAndDifferences) {
   testing::Dice dice(3);
   for (std::uint64_t i = 0; i < testing::seeds(100); ++i) {

@@ -28,7 +28,9 @@ TEST(StageMaximum, IsTheLargestValueOfTheStage) {
       value.push_back(static_cast<double>(dice.between(0, 20)));  // with equal ones
     }
     const Lattice lattice = Lattice::enumerate(graph);
-    const StageMaximum maximum(lattice, value);
+    util::LocalStorage storage;
+    StageMaximum::BitSets known;
+    const StageMaximum maximum(lattice, value, storage, known);
     for (int draw = 0; draw < 200; ++draw) {
       const auto outer = static_cast<DownsetId>(dice.between(0, lattice.whole()));
       const auto inner = static_cast<DownsetId>(dice.between(0, outer));

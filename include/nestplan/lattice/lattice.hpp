@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nestplan/model/graph.hpp"
+#include "nestplan/util/array.hpp"
 
 namespace nestplan::lattice {
 
@@ -25,8 +26,8 @@ class Interrupted : public std::exception {
 /// in other words the suffixes in which a pipeline can be cut. They are numbered by (cardinality,
 /// members), so that waves of equal cardinality are contiguous and the order is reproducible.
 ///
-/// Memory: `words()` 64-bit words a downset. A graph of `n` layers in a row has `n + 1` downsets,
-/// two parallel branches of `n` have `(n + 1)²`.
+/// Memory: `words()` 64-bit words and about 30 bytes a downset, which copies share. A graph of `n`
+/// layers in a row has `n + 1` downsets, two parallel branches of `n` have `(n + 1)²`.
 class Lattice {
  public:
   /// All downsets of `graph`. Wave by wave: a set grows by any layer whose successors it holds.
@@ -41,6 +42,10 @@ class Lattice {
 
   /// Beyond this no search ends: the pairs of downsets are what it works on.
   static constexpr std::int64_t kDefaultMax = 2'000'000;
+
+  /// The lattice of the process that fills `storage`, for all of its processes, in there. The
+  /// others' `mine` is not looked at. *Collective over the processes of `storage`.*
+  static Lattice shared(const Lattice& mine, util::Storage& storage);
 
   DownsetId size() const { return static_cast<DownsetId>(cardinality_.size()); }
   DownsetId whole() const { return size() - 1; }
@@ -75,17 +80,36 @@ class Lattice {
     return wave_begin_[static_cast<std::size_t>(cardinality(d)) + 1];
   }
 
+  /// The downsets that are one step larger than `d`, ascending: by one layer, or, for a chain of
+  /// stages, by one stage. Whatever contains `d` and is not `d` contains one of them.
+  std::span<const DownsetId> above(DownsetId d) const {
+    const auto begin = above_begin_[static_cast<std::size_t>(d)];
+    const auto end = above_begin_[static_cast<std::size_t>(d) + 1];
+    return {above_.data() + begin, static_cast<std::size_t>(end - begin)};
+  }
+
+  /// A downset that is one step smaller than `d`, which is not empty.
+  DownsetId below(DownsetId d) const { return below_[static_cast<std::size_t>(d)]; }
+
   /// Members of `outer` that are not in `inner`, ascending.
   std::vector<int> difference(DownsetId outer, DownsetId inner) const;
 
  private:
-  Lattice(int layers, std::vector<std::uint64_t> bits);
+  Lattice() = default;
+  struct Steps {
+    std::vector<std::int64_t> begin;
+    std::vector<DownsetId> above;
+  };
+  Lattice(int layers, std::vector<std::uint64_t> bits, Steps steps);
 
   int layers_ = 0;
   int words_ = 0;
-  std::vector<std::uint64_t> bits_;
-  std::vector<int> cardinality_;
-  std::vector<DownsetId> wave_begin_;  ///< by cardinality, layers()+2 entries
+  util::Array<std::uint64_t> bits_;
+  util::Array<int> cardinality_;
+  util::Array<DownsetId> wave_begin_;      ///< by cardinality, layers()+2 entries
+  util::Array<std::int64_t> above_begin_;  ///< by downset, size()+1 entries
+  util::Array<DownsetId> above_;
+  util::Array<DownsetId> below_;
   bool totally_ordered_ = false;
 };
 
