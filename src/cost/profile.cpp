@@ -150,10 +150,16 @@ std::vector<std::int64_t> legal_degrees(const Model& model, const ProfileOptions
 
 Draft draft_of(const Model& model, const CostModel& costs, const ProfileOptions& options,
                std::int64_t tp, std::int64_t micro_batch) {
-  Draft draft(options.granularity);
+  Draft draft(options.granularity, options.granularity_of);
   const Drawing drawing{draft, costs, options, tp, micro_batch};
   std::visit([&drawing](const auto& m) { draw(m, drawing); }, model);
   draft.finish();
+  for (const auto& [part, granularity] : options.granularity_of) {
+    const auto of_part = [&](const Draft::Layer& layer) { return layer.id.starts_with(part + "."); };
+    if (std::none_of(draft.layers().begin(), draft.layers().end(), of_part)) {
+      throw InvalidConfig("granularity: " + name_of(model) + " has no part " + util::quoted(part));
+    }
+  }
   return draft;
 }
 

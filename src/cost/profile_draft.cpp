@@ -13,8 +13,10 @@ std::string joined(const std::string& layer, const std::string& part) {
 
 Op Draft::add(const std::string& layer, const std::string& block, const std::string& name) {
   std::string id = layer;
-  if (granularity_ == Granularity::kBlock) id = joined(layer, block);
-  if (granularity_ == Granularity::kOperator) id = joined(layer, name);
+  const auto part = of_part_.find(layer.substr(0, layer.find('.')));
+  const Granularity granularity = part == of_part_.end() ? granularity_ : part->second;
+  if (granularity == Granularity::kBlock) id = joined(layer, block);
+  if (granularity == Granularity::kOperator) id = joined(layer, name);
   const auto [entry, inserted] = index_.emplace(std::move(id), static_cast<int>(layers_.size()));
   if (inserted) layers_.push_back({entry->first, {}});
   return {operators_++, entry->second};

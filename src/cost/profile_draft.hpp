@@ -37,7 +37,9 @@ class Draft {
     double bytes = 0;
   };
 
-  explicit Draft(Granularity granularity) : granularity_(granularity) {}
+  /// At `granularity`, but for the parts (what is before the first dot of a layer) in `of_part`.
+  explicit Draft(Granularity granularity, std::map<std::string, Granularity> of_part = {})
+      : granularity_(granularity), of_part_(std::move(of_part)) {}
 
   /// The operator `name` in `block` of `layer`; an empty block means that the layer is not divided
   /// into any, an empty name that it is a single operator. Layers appear in the order of their
@@ -60,6 +62,7 @@ class Draft {
 
  private:
   Granularity granularity_;
+  std::map<std::string, Granularity> of_part_;
   std::vector<Layer> layers_;
   std::map<std::string, int> index_;
   std::map<std::pair<int, int>, std::map<int, double>> tensors_;  ///< (from, to), producer

@@ -1,5 +1,6 @@
 #include "distributed/mpi_board.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -8,6 +9,8 @@ namespace nestplan::distributed {
 namespace {
 
 using solver::BoardEntry;
+using solver::Halt;
+using solver::Standing;
 using solver::Ticket;
 using solver::Total;
 
@@ -15,14 +18,8 @@ using solver::Total;
 /// as a message.
 constexpr std::int64_t kBatch = 32;
 
-/// A ticket, or what came of one, as a message: a head and entries.
-struct Head {
-  Total best = solver::kNoTotal;
-  Total lower_bound = 0;
-  std::int64_t waiting = 0;
-  std::int64_t stop = 0;
-};
-
+/// A message: a head and entries.
+template <typename Head>
 std::vector<std::byte> pack(const Head& head, const std::vector<BoardEntry>& entries) {
   std::vector<std::byte> bytes(sizeof(Head) + entries.size() * sizeof(BoardEntry));
   std::memcpy(bytes.data(), &head, sizeof head);
@@ -32,6 +29,7 @@ std::vector<std::byte> pack(const Head& head, const std::vector<BoardEntry>& ent
   return bytes;
 }
 
+template <typename Head>
 std::pair<Head, std::vector<BoardEntry>> unpack(const std::vector<std::byte>& bytes) {
   std::pair<Head, std::vector<BoardEntry>> message;
   std::memcpy(&message.first, bytes.data(), sizeof(Head));
@@ -42,12 +40,20 @@ std::pair<Head, std::vector<BoardEntry>> unpack(const std::vector<std::byte>& by
   return message;
 }
 
+/// The head of a ticket, or of what came of one.
+struct TicketHead {
+  Total best = solver::kNoTotal;
+  Total lower_bound = 0;
+  std::int64_t waiting = 0;
+  std::int64_t stop = 0;
+};
+
 }  // namespace
 
 MpiBoard::MpiBoard(mpi::Comm leaders) : leaders_(std::move(leaders)) {}
 
 void MpiBoard::post(std::vector<BoardEntry> entries) {
-  if (leaders_.rank() == 0) queue_.post(std::move(entries));
+  if (keeps_queue()) queue_.post(std::move(entries));
 }
 
 void MpiBoard::take_back(const std::vector<BoardEntry>& back, Total best) {
@@ -60,13 +66,16 @@ void MpiBoard::take_back(const std::vector<BoardEntry>& back, Total best) {
 }
 
 Ticket MpiBoard::hand_out() {
-  if (stopping_) queue_.clear();
+  if (stopping_) {
+    Ticket ticket;
+    ticket.stop = true;
+    return ticket;
+  }
   Ticket ticket = queue_.take(kBatch);
   queue_empty_ = ticket.entries.empty();
   if (!queue_empty_ && ticket.entries.front().bounded == 0) {
     handed_out_ += static_cast<std::int64_t>(ticket.entries.size());
   }
-  ticket.stop = stopping_;
   return ticket;
 }
 
@@ -74,36 +83,42 @@ void MpiBoard::answer_waiting() {
   while (!waiting_.empty() && ready()) {
     const Ticket ticket = hand_out();
     if (ticket.entries.empty() && !ready()) return;
-    leaders_.send(pack({ticket.best, ticket.lower_bound, ticket.waiting, ticket.stop ? 1 : 0},
-                       ticket.entries),
-                  waiting_.front(), mpi::Tag::kReply);
+    const TicketHead head{ticket.best, ticket.lower_bound, ticket.waiting, ticket.stop ? 1 : 0};
+    leaders_.send(pack(head, ticket.entries), waiting_.front(), mpi::Tag::kReply);
     waiting_.pop_front();
   }
 }
 
 void MpiBoard::serve() {
-  if (leaders_.rank() != 0 || leaders_.size() == 1 || serving_) return;
+  if (leaders_.size() == 1 || serving_) return;
   serving_ = true;
   while (const auto from = leaders_.probe(mpi::Tag::kRequest)) {
-    const auto [head, back] = unpack(leaders_.receive(*from, mpi::Tag::kRequest));
+    const auto [head, back] = unpack<TicketHead>(leaders_.receive(*from, mpi::Tag::kRequest));
     take_back(back, head.best);
     waiting_.push_back(*from);
   }
-  while (const auto from = leaders_.probe(mpi::Tag::kFinish)) {
-    const std::vector<std::byte> bytes = leaders_.receive(*from, mpi::Tag::kFinish);
-    solver::Winner finish;
-    std::memcpy(&finish, bytes.data(), sizeof finish);
-    finished_.push_back(finish);
-    stopping_ = stopping_ || finish.stopped != 0;
+  while (const auto from = leaders_.probe(mpi::Tag::kArrival)) {
+    const auto [standing, untaken] = unpack<Standing>(leaders_.receive(*from, mpi::Tag::kArrival));
+    arrive(standing, untaken);
   }
   answer_waiting();
   serving_ = false;
 }
 
+bool MpiBoard::attend() {
+  if (keeps_queue()) {
+    serve();
+  } else if (!called_ && leaders_.probe(mpi::Tag::kCall)) {
+    leaders_.receive(0, mpi::Tag::kCall);
+    called_ = true;
+  }
+  return stopping_ || called_;
+}
+
 Ticket MpiBoard::exchange(const std::vector<BoardEntry>& back, Total best) {
-  if (leaders_.rank() != 0) {
-    leaders_.send(pack({best, 0, 0, 0}, back), 0, mpi::Tag::kRequest);
-    auto [head, entries] = unpack(leaders_.receive(0, mpi::Tag::kReply));
+  if (!keeps_queue()) {
+    leaders_.send(pack(TicketHead{best, 0, 0, 0}, back), 0, mpi::Tag::kRequest);
+    auto [head, entries] = unpack<TicketHead>(leaders_.receive(0, mpi::Tag::kReply));
     return {std::move(entries), head.best, head.lower_bound, head.waiting, head.stop != 0};
   }
   take_back(back, best);
@@ -114,21 +129,45 @@ Ticket MpiBoard::exchange(const std::vector<BoardEntry>& back, Total best) {
   }
 }
 
-solver::Winner MpiBoard::settle(const solver::Winner& mine) {
-  stopping_ = stopping_ || mine.stopped != 0;
-  const auto better = [](const solver::Winner& a, const solver::Winner& b) {
-    return a.best != b.best ? a.best < b.best : a.key < b.key;
-  };
-  solver::Winner winner = mine;
-  const int others = leaders_.size() - 1;
-  if (leaders_.rank() == 0) {
-    while (static_cast<int>(finished_.size()) < others) serve();
-    for (const solver::Winner& other : finished_) winner = better(other, winner) ? other : winner;
-  } else {
-    leaders_.send(std::as_bytes(std::span(&mine, 1)), 0, mpi::Tag::kFinish);
+void MpiBoard::arrive(const Standing& standing, const std::vector<BoardEntry>& untaken) {
+  for (const BoardEntry& entry : untaken) queue_.put_back(entry);
+  queue_.offer(standing.best);
+  standing_ = arrived_ == 0 ? standing : solver::merge(standing_, standing);
+  ++arrived_;
+  if (standing.halt != Halt::kDone) call_others();
+}
+
+/// A group was stopped: so are all others, each told once.
+void MpiBoard::call_others() {
+  stopping_ = true;
+  if (called_) return;
+  called_ = true;
+  for (int other = 1; other < leaders_.size(); ++other) {
+    leaders_.send({}, other, mpi::Tag::kCall);
   }
-  leaders_.broadcast(std::as_writable_bytes(std::span(&winner, 1)), 0);
-  return winner;
+}
+
+Standing MpiBoard::meet(const Standing& mine, const std::vector<BoardEntry>& untaken) {
+  Standing all;
+  if (keeps_queue()) {
+    arrive(mine, untaken);
+    while (arrived_ < leaders_.size()) serve();
+    all = standing_;
+    all.lower_bound = std::min(all.lower_bound, queue_.least_bound());
+    // Whatever was handed out to be bounded has come back.
+    arrived_ = 0;
+    handed_out_ = 0;
+    queue_empty_ = false;
+  } else {
+    leaders_.send(pack(mine, untaken), 0, mpi::Tag::kArrival);
+  }
+  leaders_.broadcast(std::as_writable_bytes(std::span(&all, 1)), 0);
+  if (!keeps_queue() && all.halt != Halt::kDone && !called_) {
+    leaders_.receive(0, mpi::Tag::kCall);
+  }
+  stopping_ = false;
+  called_ = false;
+  return all;
 }
 
 }  // namespace nestplan::distributed

@@ -89,17 +89,19 @@ Lattice::Lattice(int layers, std::vector<std::uint64_t> bits, Steps steps)
   for (DownsetId d = 1; d < size() && totally_ordered_; ++d) totally_ordered_ = subset(d - 1, d);
 }
 
-Lattice Lattice::shared(const Lattice& mine, util::Storage& storage) {
+Lattice Lattice::shared(const std::optional<Lattice>& mine, util::Storage& storage) {
+  const Lattice nothing;
+  const Lattice& source = mine ? *mine : nothing;
   Lattice lattice;
-  lattice.layers_ = static_cast<int>(storage.agree(mine.layers_));
-  lattice.words_ = static_cast<int>(storage.agree(mine.words_));
-  lattice.totally_ordered_ = storage.agree(mine.totally_ordered_ ? 1 : 0) != 0;
-  lattice.bits_ = storage.share(mine.bits_);
-  lattice.cardinality_ = storage.share(mine.cardinality_);
-  lattice.wave_begin_ = storage.share(mine.wave_begin_);
-  lattice.above_begin_ = storage.share(mine.above_begin_);
-  lattice.above_ = storage.share(mine.above_);
-  lattice.below_ = storage.share(mine.below_);
+  lattice.layers_ = static_cast<int>(storage.agree(source.layers_));
+  lattice.words_ = static_cast<int>(storage.agree(source.words_));
+  lattice.totally_ordered_ = storage.agree(source.totally_ordered_ ? 1 : 0) != 0;
+  lattice.bits_ = storage.share(source.bits_);
+  lattice.cardinality_ = storage.share(source.cardinality_);
+  lattice.wave_begin_ = storage.share(source.wave_begin_);
+  lattice.above_begin_ = storage.share(source.above_begin_);
+  lattice.above_ = storage.share(source.above_);
+  lattice.below_ = storage.share(source.below_);
   storage.publish();
   return lattice;
 }

@@ -209,6 +209,31 @@ void Comm::abort(int code) const {
   std::_Exit(code);
 }
 
+SharedMemory::SharedMemory(const Comm& node, std::size_t bytes) : comm_(node.handle()) {
+  const auto mine = static_cast<MPI_Aint>(node.rank() == 0 ? bytes : 0);
+  void* own = nullptr;
+  check(MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, comm_, &own, &window_),
+        "MPI_Win_allocate_shared");
+  MPI_Aint size = 0;
+  int unit = 0;
+  void* first = nullptr;
+  check(MPI_Win_shared_query(window_, 0, &size, &unit, &first), "MPI_Win_shared_query");
+  data_ = static_cast<std::byte*>(first);
+  check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
+}
+
+SharedMemory::~SharedMemory() {
+  if (std::uncaught_exceptions() > 0) return;
+  MPI_Win_unlock_all(window_);
+  MPI_Win_free(&window_);
+}
+
+void SharedMemory::synchronise() const {
+  check(MPI_Win_sync(window_), "MPI_Win_sync");
+  check(MPI_Barrier(comm_), "MPI_Barrier");
+  check(MPI_Win_sync(window_), "MPI_Win_sync");
+}
+
 Environment::Environment() { check(MPI_Init(nullptr, nullptr), "MPI_Init"); }
 
 Environment::~Environment() {

@@ -1,5 +1,6 @@
 #include "nestplan/solver/board.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace nestplan::solver {
@@ -24,6 +25,31 @@ Ticket BoardQueue::take(std::int64_t batch) {
   }
   ticket.waiting = static_cast<std::int64_t>(queue_.size());
   return ticket;
+}
+
+std::vector<BoardEntry> BoardQueue::list() const {
+  std::vector<BoardEntry> entries;
+  for (auto rest = queue_; !rest.empty(); rest.pop()) entries.push_back(rest.top());
+  return entries;
+}
+
+Standing merge(const Standing& a, const Standing& b) {
+  Standing both = a;
+  if (b.best < a.best || (b.best == a.best && b.key < a.key)) {
+    both.best = b.best;
+    both.key = b.key;
+  }
+  both.lower_bound = std::min(a.lower_bound, b.lower_bound);
+  both.halt = std::max(a.halt, b.halt);
+  return both;
+}
+
+Standing LocalBoard::meet(const Standing& mine, const std::vector<BoardEntry>& untaken) {
+  for (const BoardEntry& entry : untaken) queue_.put_back(entry);
+  queue_.offer(mine.best);
+  Standing all = mine;
+  all.lower_bound = std::min(all.lower_bound, queue_.least_bound());
+  return all;
 }
 
 Ticket LocalBoard::exchange(const std::vector<BoardEntry>& back, Total best) {

@@ -15,19 +15,18 @@ using StageKey = std::tuple<std::vector<int>, int, std::int64_t, model::Recomput
 /// place that they lead to.
 class CanonicalWalk {
  public:
-  CanonicalWalk(const Instance& instance, const Candidate& candidate, ClassCache& classes,
+  /// In a table that holds every pipeline that costs no more than the candidate.
+  CanonicalWalk(const Instance& instance, const Candidate& candidate, const FilledTable& filled,
                 Team& team)
       : instance_(instance),
+        configuration_(filled.placement.configuration()),
         candidate_(candidate),
         paper_(instance.options().objective == model::Objective::kPaper),
         depth_(candidate.key.depth),
-        placement_(instance, candidate.configuration, classes),
-        layers_(instance, placement_, {depth_}),
-        table_(instance, placement_, layers_, {depth_},
-               paper_ ? Combine::kBottleneck : Combine::kSum, limits(), team),
-        team_(team) {
-    table_.fill({});
-  }
+        placement_(filled.placement),
+        layers_(filled.layers),
+        table_(filled.table),
+        team_(team) {}
 
   std::vector<StageKey> stages() {
     std::vector<StageKey> result;
@@ -106,29 +105,17 @@ class CanonicalWalk {
     auto operator<=>(const Place&) const = default;
   };
 
-  TableLimits limits() const {
-    const std::int64_t m = candidate_.configuration.microbatches;
-    if (paper_) {
-      const Total cap = candidate_.total / (m + depth_ - 1);
-      return {static_cast<Ticks>(cap), kNever, true};
-    }
-    if (m == 1) return {kNever, static_cast<Ticks>(candidate_.total), true};
-    const Total sum = candidate_.total - (m - 1) * to_total(candidate_.cap);
-    return {candidate_.cap, static_cast<Ticks>(sum), true};
-  }
-
   void consider_first(DownsetId outer, const Transition& t) {
     const std::int64_t position = placement_.position(placement_.origin());
     const Total room = candidate_.total - to_total(t.option.sync);
     if (room < 0) return;
     if (!paper_) {
-      const std::int64_t m = candidate_.configuration.microbatches;
+      const std::int64_t m = configuration_.microbatches;
       const Total sum = m == 1 ? room : room - (m - 1) * to_total(candidate_.cap);
       if (sum >= 0) consider(outer, depth_, position, static_cast<Ticks>(sum), t);
       return;
     }
-    const auto each =
-        static_cast<Ticks>(room / (candidate_.configuration.microbatches + depth_ - 1));
+    const auto each = static_cast<Ticks>(room / (configuration_.microbatches + depth_ - 1));
     consider(outer, depth_, position, each, t);
   }
 
@@ -137,22 +124,64 @@ class CanonicalWalk {
     const Ticks rest = table_.rest(t, s);
     const bool within = paper_ ? std::max(t.time(), rest) <= budget : t.time() + rest <= budget;
     if (!within) return;
-    take(outer, {t.inner, candidate_.configuration.strategies[at(t.choice)], position,
-                 t.option.recompute, t.option.zero, t.next, paper_ ? budget : budget - t.time()});
+    take(outer, {t.inner, configuration_.strategies[at(t.choice)], position, t.option.recompute,
+                 t.option.zero, t.next, paper_ ? budget : budget - t.time()});
   }
 
   const Instance& instance_;
+  const Configuration& configuration_;
   const Candidate& candidate_;
   const bool paper_;
   const std::int64_t depth_;
-  Placement placement_;
-  PortLayers layers_;
-  Table table_;
+  const Placement& placement_;
+  const PortLayers& layers_;
+  Table& table_;
   Team& team_;
   std::optional<StageKey> best_;
   DownsetId inner_ = 0;
   std::set<Place> next_;
 };
+
+/// The table that is to be looked at for a candidate.
+TableRequest request_for(const Instance& instance, const Configuration& configuration,
+                         const Candidate& candidate) {
+  const std::int64_t m = configuration.microbatches;
+  const std::int64_t depth = candidate.key.depth;
+  if (instance.options().objective == model::Objective::kPaper) {
+    const Total cap = candidate.total / (m + depth - 1);
+    return {Combine::kBottleneck, {depth}, {static_cast<Ticks>(cap), kNever, true}};
+  }
+  const Total sum = m == 1 ? candidate.total : candidate.total - (m - 1) * to_total(candidate.cap);
+  return {Combine::kSum, {depth}, {m == 1 ? kNever : candidate.cap, static_cast<Ticks>(sum), true}};
+}
+
+/// Whether a table that was filled for `had` does for `wanted`. A sum does not tell whether a stage
+/// behind it is beyond the cap, so there the caps have to be the same.
+bool covers(const TableRequest& had, const TableRequest& wanted) {
+  const bool same_cap =
+      had.limits.prune ? had.limits.stage == wanted.limits.stage : wanted.limits.stage == kNever;
+  const bool no_tighter = !had.limits.prune || (had.limits.stage >= wanted.limits.stage &&
+                                                had.limits.sum >= wanted.limits.sum);
+  return had.combine == wanted.combine && no_tighter &&
+         (had.combine == Combine::kBottleneck || same_cap) &&
+         std::find(had.depths.begin(), had.depths.end(), wanted.depths.front()) != had.depths.end();
+}
+
+std::vector<StageKey> canonical_stages(const Instance& instance, const Configuration& configuration,
+                                       const Candidate& candidate, const FilledTable* last,
+                                       ClassCache& classes, Team& team) {
+  const TableRequest request = request_for(instance, configuration, candidate);
+  if (last != nullptr && &last->placement.configuration() == &configuration &&
+      covers(last->request, request)) {
+    return CanonicalWalk(instance, candidate, *last, team).stages();
+  }
+  const Placement placement(instance, configuration, classes);
+  const PortLayers layers(instance, placement, request.depths);
+  Table table(instance, placement, layers, request.depths, request.combine, request.limits, team);
+  // No larger than the table that the candidate came from, which fitted.
+  table.fill({});
+  return CanonicalWalk(instance, candidate, {placement, layers, table, request}, team).stages();
+}
 
 }  // namespace
 
@@ -165,11 +194,14 @@ bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b) {
       [&](const auto& x, const auto& y) { return key(x) < key(y); });
 }
 
-cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
+cost::PlacedPlan canonical_plan(const Instance& instance,
+                                const std::vector<Configuration>& configurations,
+                                const std::vector<Candidate>& candidates, const FilledTable* last,
                                 ClassCache& classes, Team& team) {
   std::vector<StageKey> best;
   for (const Candidate& candidate : candidates) {
-    std::vector<StageKey> stages = CanonicalWalk(instance, candidate, classes, team).stages();
+    std::vector<StageKey> stages = canonical_stages(
+        instance, configurations[at(candidate.configuration)], candidate, last, classes, team);
     if (best.empty() || stages < best) best = std::move(stages);
   }
   cost::PlacedPlan plan;

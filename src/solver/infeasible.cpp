@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "solver/ladder.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
@@ -234,9 +235,9 @@ std::string explain_illegal(const Instance& instance) {
   return text;
 }
 
-}  // namespace
-
-std::string explain_infeasible(const Instance& instance) {
+/// Why nothing fits, from `instance`. `sure`: no other instance has to be asked whether a smaller
+/// change would do.
+std::string explain(const Instance& instance, bool sure) {
   const Tightest best = tightest(instance);
   if (best.chain.empty()) return explain_illegal(instance);
   if (best.bytes <= instance.usable_bytes()) {
@@ -244,6 +245,7 @@ std::string explain_infeasible(const Instance& instance) {
            "pod satisfies all restrictions together";
   }
   std::string text = describe(instance, best);
+  const char* change = sure ? "least change" : "a change that is enough";
   model::Problem relaxed = instance.problem();
   relaxed.options.recompute = {model::Recompute::kNone, model::Recompute::kFull};
   relaxed.options.zero = {0, 1, 2, 3};
@@ -252,12 +254,25 @@ std::string explain_infeasible(const Instance& instance) {
     const Instance other(relaxed, instance.network(), instance.lattice());
     const Tightest with_all = tightest(other);
     if (with_all.bytes <= other.usable_bytes()) {
-      return text + "; least change: allow --recompute none,full and --zero 0,1,2,3, which fits";
+      return text + fmt::format("; {}: allow --recompute none,full and --zero 0,1,2,3, which fits",
+                                change);
     }
   }
   const double needed = best.bytes + instance.problem().cluster.device.reserved_bytes;
-  return text + fmt::format("; least change: devices with {:.0f} bytes ({:.2f} GiB) of memory",
+  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
                             std::ceil(needed), std::ceil(needed) / kGiB);
+}
+
+}  // namespace
+
+std::string explain_infeasible(const Instance& instance) {
+  // All pairs of downsets are looked at; with too many of them, those of the layers in a row.
+  constexpr std::int64_t kMostDownsets = 2000;
+  const Lattice& lattice = instance.lattice();
+  if (lattice.totally_ordered() || lattice.size() <= kMostDownsets) return explain(instance, true);
+  const Instance in_a_row(instance.problem(), instance.network(),
+                          row_lattice(instance.problem().graph));
+  return explain(in_a_row, false);
 }
 
 }  // namespace nestplan::solver

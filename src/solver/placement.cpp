@@ -501,6 +501,22 @@ std::int32_t PortLayers::find(std::int64_t s, std::int32_t position, std::int32_
   return found == index_[at(s)].end() ? -1 : found->second;
 }
 
+/// Whether a segment that ends before port `end` may go on to `q`: all between have the same
+/// classes and rise, and they are few. Those between do not belong to the flow; nothing is offered
+/// to them.
+bool PortLayers::joins(int choice, const PortLayer& layer, std::int32_t end, std::int32_t q) const {
+  constexpr std::int32_t kMostBetween = 2;
+  if (q - end > kMostBetween) return false;
+  const auto class_at = [&](std::int32_t port) {
+    return std::pair(layer.link[at(port)], placement_.class_of(choice, layer.position[at(port)]));
+  };
+  for (std::int32_t port = end; port <= q; ++port) {
+    if (class_at(port) != class_at(end - 1)) return false;
+    if (layer.start[at(port - 1)] >= layer.start[at(port)]) return false;
+  }
+  return true;
+}
+
 void PortLayers::build_flows(std::int64_t s) {
   PortLayer& layer = layers_[at(s)];
   const int choices = static_cast<int>(placement_.configuration().strategies.size());
@@ -515,16 +531,21 @@ void PortLayers::build_flows(std::int64_t s) {
     const auto extend = [&](Flow& flow, std::int32_t q) {
       const std::int32_t link = layer.link[at(q)];
       const std::int32_t position_class = placement_.class_of(choice, layer.position[at(q)]);
-      if (!flow.segments.empty()) {
-        Segment& last = flow.segments.back();
+      auto found = std::find_if(flow.classes.begin(), flow.classes.end(), [&](const PortClass& c) {
+        return c.link == link && c.position_class == position_class;
+      });
+      if (found == flow.classes.end()) {
+        found = flow.classes.insert(found, {link, position_class, {}});
+      }
+      if (!found->segments.empty()) {
+        Segment& last = found->segments.back();
         if (last.end == q + 1) return;
-        if (last.end == q && last.link == link && last.position_class == position_class &&
-            layer.start[at(q - 1)] < layer.start[at(q)]) {
-          ++last.end;
+        if (joins(choice, layer, last.end, q)) {
+          last.end = q + 1;
           return;
         }
       }
-      flow.segments.push_back({q, q + 1, link, position_class});
+      found->segments.push_back({q, q + 1});
     };
     for (std::int32_t q = 0; q < static_cast<std::int32_t>(layer.size()); ++q) {
       const std::int32_t position = layer.position[at(q)];
@@ -550,7 +571,7 @@ void PortLayers::build_flows(std::int64_t s) {
       }
     }
     for (Flow& flow : flows) {
-      if (!flow.segments.empty()) layer.flows.push_back(std::move(flow));
+      if (!flow.classes.empty()) layer.flows.push_back(std::move(flow));
     }
   }
 }

@@ -168,13 +168,17 @@ struct Run {
   std::int32_t length = 0;
 };
 
-/// Ports that share a link class and a position class, so that one stage cost serves them all, by
-/// rising position.
+/// Neighbouring ports, by rising position.
 struct Segment {
   std::int32_t begin = 0;
   std::int32_t end = 0;
+};
+
+/// Ports that share a link class and a position class, so that one stage cost serves them all.
+struct PortClass {
   std::int32_t link = 0;            ///< unit index · levels + level
   std::int32_t position_class = 0;  ///< of the strategy the flow is for
+  std::vector<Segment> segments;
 };
 
 /// Everything a stage with one strategy can do at one depth when its output leaves over one level.
@@ -182,7 +186,7 @@ struct Flow {
   int choice = 0;  ///< the strategy's place in the configuration's list
   int level = -1;  ///< -1: the last stage, which sends nothing
   std::vector<Run> runs;
-  std::vector<Segment> segments;
+  std::vector<PortClass> classes;
 };
 
 /// The ports of the stages that are `s`-th from the end, in the order of their table rows.
@@ -211,6 +215,7 @@ class PortLayers {
 
  private:
   void build_flows(std::int64_t s);
+  bool joins(int choice, const PortLayer& layer, std::int32_t end, std::int32_t q) const;
 
   const Instance& instance_;
   const Placement& placement_;

@@ -11,81 +11,48 @@
 namespace nestplan::solver {
 namespace {
 
-constexpr double kLargestExact = 9007199254740992.0;  // 2^53
 constexpr auto kReportEvery = std::chrono::milliseconds(200);
+constexpr const char* kBeaten = "cannot beat the best plan";
 
-/// Totals are whole, so a cap is rounded down; beyond 2^53 it is no cap at all.
-Ticks to_cap(Total total) {
-  if (total < 0) return -1;
-  const auto ticks = static_cast<double>(total);
-  return ticks < kLargestExact ? ticks : kNever;
+std::vector<std::pair<std::string, std::int64_t>> rejections(const ConfigurationSpace& space) {
+  return {space.rejected().begin(), space.rejected().end()};
 }
 
 }  // namespace
 
-Search::Search(const Instance& instance, const SearchSettings& settings, Team& team, Board& board)
+Search::Search(const Instance& instance, const SearchSettings& settings, const Group& group,
+               Total known, const SavedSearch* from, const SnapshotReader* cells)
     : instance_(instance),
       settings_(settings),
-      team_(team),
-      board_(board),
-      paper_(instance.options().objective == model::Objective::kPaper),
+      team_(group.team),
+      board_(group.board),
+      first_group_(group.index == 0),
+      from_(from),
+      cells_(cells),
       space_(instance),
       classes_(instance),
+      configurations_(space_.list()),
       start_(Clock::now()),
-      reported_(start_) {}
-
-PlanKey Search::key(const Configuration& configuration, std::int64_t depth) const {
-  return {configuration.micro_batch, configuration.dp, configuration.dp_inner, depth};
-}
-
-Total Search::incumbent() const {
-  return best_.empty() ? shared_best_ : std::min(shared_best_, best_.front().total);
-}
-
-bool Search::beaten(Total total, const PlanKey& key) const {
-  if (total >= kNoTotal || total > shared_best_) return true;
-  if (best_.empty()) return false;
-  return total > best_.front().total || (total == best_.front().total && key > best_.front().key);
-}
-
-void Search::offer(const Configuration& configuration, std::int64_t depth, Total total, Ticks cap) {
-  const PlanKey where = key(configuration, depth);
-  if (beaten(total, where)) return;
-  if (!best_.empty() && (total < best_.front().total || where < best_.front().key)) best_.clear();
-  best_.push_back({total, where, configuration, cap});
-}
-
-/// No stage of a plan of this depth that matters takes longer.
-Ticks Search::stage_cap(const Visit& visit, std::int64_t depth) const {
-  const Total best = incumbent();
-  if (best == kNoTotal || !settings_.prune) return kNever;
-  const std::int64_t m = visit.configuration().microbatches;
-  if (paper_) return to_cap(best / (m + depth - 1));
-  const Total room = best - to_total(visit.bounds.at_depth(depth).sum);
-  return room < 0 ? -1 : m == 1 ? to_cap(best) : to_cap(room / (m - 1));
-}
-
-/// The stages of a plan of this depth that matters take no longer together.
-Ticks Search::sum_limit(const Visit& visit, std::int64_t depth) const {
-  const Total best = incumbent();
-  if (best == kNoTotal || !settings_.prune) return kNever;
-  const DepthBound bound = visit.bounds.at_depth(depth);
-  return to_cap(best - to_total(visit.bounds.first_extra()) -
-                (visit.configuration().microbatches - 1) * to_total(bound.bottleneck));
-}
-
-void Search::drop_hopeless(const Visit& visit, std::vector<std::int64_t>& depths) const {
-  std::erase_if(depths, [&](std::int64_t p) {
-    return beaten(visit.bounds.at_depth(p).total, key(visit.configuration(), p));
-  });
-}
-
-void Search::drop_unreachable(const Visit& visit, std::vector<std::int64_t>& depths,
-                              Ticks cap) const {
-  if (depths.empty()) return;
-  const auto suffix = longest_suffixes(instance_, visit.placement, depths.back(), cap);
-  std::erase_if(depths,
-                [&](std::int64_t p) { return suffix[at(p)] < instance_.lattice().whole(); });
+      reported_(start_) {
+  if (settings.prune) incumbent_.hear(known);
+  if (first_group_) {
+    for (const auto& [reason, count] : from ? from->rejected : rejections(space_)) {
+      rejected_[reason] = count;
+    }
+  }
+  if (from == nullptr) return;
+  for (const Candidate& candidate : from->best) {
+    // The others know that they exist.
+    if (first_group_) {
+      incumbent_.offer(candidate);
+    } else {
+      incumbent_.hear(candidate.total);
+    }
+  }
+  if (!first_group_ || team_.rank() != 0) return;
+  visited_ = from->visited;
+  stats_.tables = from->tables;
+  stats_.cells = from->relaxations;
 }
 
 /// The first stage holds a source of the graph at least: what data parallelism adds to the cheapest
@@ -139,29 +106,26 @@ Total Search::bound_at_origin(const Configuration& configuration) {
   return least;
 }
 
-bool Search::clock_says_stop() const {
-  const std::chrono::duration<double> spent = Clock::now() - start_;
-  return spent.count() > settings_.time_limit_s ||
-         (settings_.stop_requested && settings_.stop_requested());
+/// Asks whoever may stop this search, and reports on the way.
+bool Search::told_to_stop() {
+  report();
+  return settings_.stop_requested && settings_.stop_requested();
 }
 
+/// Fills as much of the table as it may. Returns whether it is full. Every rank of the team learns
+/// whether any of them was told to stop.
 bool Search::fill(Table& table) {
-  const double bytes = table.bytes_per_rank();
-  if (bytes > settings_.memory_limit_bytes) throw MemoryLimit(describe_need(table, bytes));
-  bool done = table.fill([this] { return clock_says_stop(); });
+  const bool full = table.fill([this] { return told_to_stop(); });
+  stop_ = !full || told_to_stop();
   if (team_.size() > 1) {
-    // A signal may have reached any rank.
-    for (const auto& flags : team_.all_gather_items(std::vector<char>{clock_says_stop()})) {
-      done = done && flags.front() == 0;
+    for (const auto& flags : team_.all_gather_items(std::vector<char>{stop_})) {
+      stop_ = stop_ || flags.front() != 0;
     }
   }
-  if (!done) stopped_ = true;
-  ++result_.stats.tables;
-  result_.stats.cells += table.relaxations();
-  result_.stats.largest_table_bytes =
-      std::max(result_.stats.largest_table_bytes,
+  stats_.largest_table_bytes =
+      std::max(stats_.largest_table_bytes,
                static_cast<double>(table.cells()) * static_cast<double>(sizeof(Ticks)));
-  return done;
+  return full;
 }
 
 std::string Search::describe_need(const Table& table, double bytes) const {
@@ -175,189 +139,217 @@ std::string Search::describe_need(const Table& table, double bytes) const {
       std::ceil(1.1 * alone / std::max(limit, 1.0)) + 1, bytes / kGiB);
 }
 
-void Search::seed(const Visit& visit, const std::vector<std::int64_t>& depths) {
-  const PortLayers layers(instance_, visit.placement, depths);
-  Table table(instance_, visit.placement, layers, depths, Combine::kBottleneck,
-              {kNever, kNever, settings_.prune}, team_);
-  if (!fill(table)) return;
-  const Configuration& configuration = visit.configuration();
-  for (const std::int64_t p : depths) {
-    if (beaten(visit.bounds.at_depth(p).total, key(configuration, p))) continue;
-    if (table.best(p) == kNoTotal) continue;
-    const Walk walk = table.walk(p);
-    offer(configuration, p, walk.sum + (configuration.microbatches - 1) * to_total(walk.bottleneck),
-          walk.bottleneck);
+void Search::open(Active& active, const TableRequest& request) {
+  last_.reset();
+  active.table.reset();
+  active.filled = false;
+  active.request = request;
+  if (!active.layers || active.depths != request.depths) {
+    active.depths = request.depths;
+    active.layers = std::make_unique<PortLayers>(instance_, active.placement, request.depths);
   }
+  active.table = std::make_unique<Table>(instance_, active.placement, *active.layers,
+                                         request.depths, request.combine, request.limits, team_);
+  const double bytes = active.table->bytes_per_rank() + instance_.bytes();
+  if (bytes > settings_.memory_limit_bytes) failure_ = describe_need(*active.table, bytes);
 }
 
-void Search::refine(const Visit& visit, std::int64_t depth, Ticks cap) {
-  const Configuration& configuration = visit.configuration();
-  const std::vector<std::int64_t> depths{depth};
-  const PortLayers layers(instance_, visit.placement, depths);
-  const Total slowest =
-      (configuration.microbatches - 1) * to_total(visit.bounds.at_depth(depth).bottleneck);
-  while (cap >= 0) {
-    Table table(instance_, visit.placement, layers, depths, Combine::kSum,
-                {cap, sum_limit(visit, depth), settings_.prune}, team_);
-    if (!fill(table)) return;
-    const Total sum = table.best(depth);
-    if (sum == kNoTotal || beaten(sum + slowest, key(configuration, depth))) return;
-    const Walk walk = table.walk(depth);
-    offer(configuration, depth, sum + (configuration.microbatches - 1) * to_total(walk.bottleneck),
-          walk.bottleneck);
-    if (configuration.microbatches == 1) return;  // the bottleneck does not count
-    cap = std::min(just_below(walk.bottleneck), stage_cap(visit, depth));
+/// Goes on with the active visit. Returns false if the team was stopped, also just after it, or
+/// failed.
+bool Search::work() {
+  while (const TableRequest* request = active_->visit->request()) {
+    if (!active_->in_progress()) open(*active_, *request);
+    if (!failure_.empty()) return false;
+    if (!fill(*active_->table)) return false;
+    ++active_->tables;
+    ++stats_.tables;
+    stats_.cells += active_->table->relaxations();
+    active_->visit->absorb(*active_->table);
+    active_->filled = true;
+    if (stop_) return false;
   }
+  if (active_->tables == 0) ++rejected_["cannot beat the best plan within memory"];
+  if (active_->table) last_ = std::move(active_);
+  active_.reset();
+  return true;
 }
 
-void Search::visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths) {
-  const Configuration& configuration = visit.configuration();
-  if (incumbent() == kNoTotal && settings_.prune) {
-    seed(visit, depths);
-    drop_hopeless(visit, depths);
-  }
-  Ticks cap = -1;
-  for (const std::int64_t p : depths) cap = std::max(cap, stage_cap(visit, p));
-  drop_unreachable(visit, depths, cap);
-  if (depths.empty() || stopped_) return;
-  if (depths.size() == 1) return refine(visit, depths.front(), cap);
-
-  Ticks sum = -1;
-  for (const std::int64_t p : depths) sum = std::max(sum, sum_limit(visit, p));
-  const PortLayers layers(instance_, visit.placement, depths);
-  Table table(instance_, visit.placement, layers, depths, Combine::kSum,
-              {cap, sum, settings_.prune}, team_);
-  if (!fill(table)) return;
-  // The depth that promises most goes first, so that the others are cut by what it finds.
-  std::vector<std::pair<Total, std::int64_t>> promising;
-  for (const std::int64_t p : depths) {
-    const Total least = table.best(p);
-    if (least == kNoTotal) continue;
-    promising.emplace_back(
-        least + (configuration.microbatches - 1) * to_total(visit.bounds.at_depth(p).bottleneck),
-        p);
-  }
-  std::sort(promising.begin(), promising.end());
-  for (const auto& [total, p] : promising) {
-    if (stopped_) return;
-    if (!beaten(total, key(configuration, p))) refine(visit, p, stage_cap(visit, p));
-  }
-}
-
-void Search::visit_paper(const Visit& visit, std::vector<std::int64_t> depths) {
-  Ticks cap = -1;
-  for (const std::int64_t p : depths) cap = std::max(cap, stage_cap(visit, p));
-  drop_unreachable(visit, depths, cap);
-  if (depths.empty()) return;
-  const PortLayers layers(instance_, visit.placement, depths);
-  Table table(instance_, visit.placement, layers, depths, Combine::kBottleneck,
-              {cap, kNever, settings_.prune}, team_);
-  if (!fill(table)) return;
-  for (const std::int64_t p : depths) {
-    offer(visit.configuration(), p, table.best(p), kNever);
-  }
-}
-
-void Search::visit(const Configuration& configuration) {
-  const Placement placement(instance_, configuration, classes_);
-  if (placement.floor().total == kNever) {
-    ++rejected_["cannot beat the best plan"];
-    return;
-  }
-  const DepthBounds bounds(instance_, configuration, placement.floor(), first_stage(configuration));
+void Search::begin(const BoardEntry& entry) {
+  const Configuration& configuration = configurations_[at(entry.index)];
+  auto active =
+      std::make_unique<Active>(instance_, configuration, classes_, first_stage(configuration));
   first_stage_.erase(&configuration);
-  const Visit visit{placement, bounds};
-  std::vector<std::int64_t> depths = space_.depths(configuration);
-  if (settings_.prune) drop_hopeless(visit, depths);
-  if (depths.empty()) {
-    ++rejected_["cannot beat the best plan"];
+  if (active->placement.floor().total == kNever) {
+    ++rejected_[kBeaten];
     return;
   }
-  if (incumbent() == kNoTotal) {
-    drop_unreachable(visit, depths, kNever);
+  const Visit::Subject subject{instance_, active->placement, active->bounds, entry.index,
+                               settings_.prune};
+  std::vector<std::int64_t> depths = space_.depths(configuration);
+  if (settings_.prune) drop_hopeless(subject, incumbent_, depths);
+  if (depths.empty()) {
+    ++rejected_[kBeaten];
+    return;
+  }
+  if (incumbent_.value() == kNoTotal) {
+    drop_unreachable(subject, kNever, depths);
     if (depths.empty()) {
       ++rejected_["does not fit into memory at any depth"];
       return;
     }
   }
-  const std::int64_t tables = result_.stats.tables;
-  if (paper_) {
-    visit_paper(visit, std::move(depths));
-  } else {
-    visit_1f1b(visit, std::move(depths));
-  }
-  if (result_.stats.tables == tables) ++rejected_["cannot beat the best plan within memory"];
+  active->bound = entry.bound;
+  active->visit.emplace(subject, incumbent_, std::move(depths));
+  active_ = std::move(active);
 }
 
-void Search::report(Total lower_bound, std::int64_t waiting) {
+void Search::go_on_with(std::int64_t saved) {
+  const SavedVisit& visit = from_->visits[at(saved)];
+  const Configuration& configuration = configurations_.at(at(visit.configuration));
+  active_ =
+      std::make_unique<Active>(instance_, configuration, classes_, first_stage(configuration));
+  const Visit::Subject subject{instance_, active_->placement, active_->bounds, visit.configuration,
+                               settings_.prune};
+  active_->bound = visit.bound;
+  active_->visit.emplace(subject, incumbent_, visit.state);
+  active_->tables = 1;  // it was not given up for want of any
+  if (visit.next < 0 || active_->visit->request() == nullptr) return;
+  open(*active_, *active_->visit->request());
+  if (active_->table->capacity() != visit.capacity) {
+    throw InternalError("a saved table has another shape than the one that it is read into");
+  }
+  if (!failure_.empty()) return;
+  const std::string name = SavedSearch::cells_name(at(saved));
+  active_->table->restore(
+      static_cast<DownsetId>(visit.next),
+      [&](std::int64_t offset, std::span<Ticks> cells) { cells_->read(name, offset, cells); });
+}
+
+void Search::report() {
   const auto now = Clock::now();
   if (!settings_.progress || now - reported_ < kReportEvery) return;
   reported_ = now;
   Progress progress;
   progress.seconds = std::chrono::duration<double>(now - start_).count();
-  progress.configurations_total = configurations_;
-  progress.configurations_done = configurations_ - waiting;
-  if (incumbent() < kNoTotal) progress.best_s = instance_.scale().seconds(incumbent());
-  progress.lower_bound_s = instance_.scale().seconds(lower_bound);
+  progress.configurations_total = static_cast<std::int64_t>(configurations_.size());
+  progress.configurations_done = progress.configurations_total - waiting_;
+  if (active_ && active_->in_progress()) {
+    progress.table_done = static_cast<double>(active_->table->next()) /
+                          static_cast<double>(instance_.lattice().size());
+  }
+  if (incumbent_.value() < kNoTotal)
+    progress.best_s = instance_.scale().seconds(incumbent_.value());
+  progress.lower_bound_s = instance_.scale().seconds(lower_bound_);
   settings_.progress(progress);
+}
+
+// A configuration is bounded twice before a table is filled: by its layers when it is listed, and
+// when its turn comes by its first stage's data-parallel traffic as well.
+void Search::post() {
+  posted_ = true;
+  std::vector<BoardEntry> entries;
+  if (from_ == nullptr) {
+    for (std::size_t i = 0; i < configurations_.size(); ++i) {
+      entries.push_back({configurations_[i].bound, static_cast<std::int64_t>(i), 0, -1});
+    }
+  } else {
+    entries = from_->waiting;
+    for (std::size_t i = 0; i < from_->visits.size(); ++i) {
+      const SavedVisit& visit = from_->visits[i];
+      entries.push_back({visit.bound, visit.configuration, 1, static_cast<std::int64_t>(i)});
+    }
+  }
+  for (const BoardEntry& entry : entries) {
+    lower_bound_ = std::min(lower_bound_ == 0 ? entry.bound : lower_bound_, entry.bound);
+  }
+  if (team_.rank() == 0) board_.post(std::move(entries));
 }
 
 Search::Order Search::next_order() {
   Order order;
   if (team_.rank() == 0) {
     if (taken_ == ticket_.entries.size()) {
-      ticket_ = board_.exchange(back_, best_.empty() ? kNoTotal : best_.front().total);
+      ticket_ = board_.exchange(back_, incumbent_.own());
       taken_ = 0;
       back_.clear();
     }
     order.best = ticket_.best;
     order.lower_bound = ticket_.lower_bound;
     order.waiting = ticket_.waiting;
-    order.told = ticket_.stop ? 1 : 0;
-    order.stop = ticket_.stop || clock_says_stop() ? 1 : 0;
-    if (taken_ < ticket_.entries.size()) {
-      order.entry = ticket_.entries[taken_++];
-      order.alive = 1;
-    }
+    order.alive = taken_ < ticket_.entries.size() ? 1 : 0;
+    order.stop = ticket_.stop || (order.alive != 0 && told_to_stop()) ? 1 : 0;
+    if (order.alive != 0 && order.stop == 0) order.entry = ticket_.entries[taken_++];
   }
   team_.broadcast(std::as_writable_bytes(std::span(&order, 1)));
   return order;
 }
 
-SearchResult Search::run() {
-  const std::vector<Configuration> configurations = space_.list();
-  rejected_ = space_.rejected();
-  configurations_ = static_cast<std::int64_t>(configurations.size());
-  // A configuration is bounded twice before a table is filled: by its layers when it is listed, and
-  // when its turn comes by its first stage's data-parallel traffic as well.
-  std::vector<BoardEntry> entries;
-  for (std::size_t i = 0; i < configurations.size(); ++i) {
-    entries.push_back({configurations[i].bound, static_cast<std::int64_t>(i), 0});
-  }
-  Total lower_bound = entries.empty() ? 0 : entries.front().bound;
-  if (team_.rank() == 0) board_.post(std::move(entries));
+Halt Search::run() {
+  if (!posted_) post();
+  stop_ = false;
   for (;;) {
+    if (active_ && !work()) return failure_.empty() ? Halt::kPause : Halt::kFailed;
     const Order order = next_order();
-    if (order.stop != 0 && (order.alive != 0 || order.told != 0)) {
-      stopped_ = true;
-      break;
+    if (order.stop != 0) return Halt::kPause;
+    if (order.alive == 0) return Halt::kDone;
+    lower_bound_ = order.lower_bound;
+    waiting_ = order.waiting;
+    if (settings_.prune) incumbent_.hear(order.best);
+    report();
+    if (order.entry.saved >= 0) {
+      go_on_with(order.entry.saved);
+    } else if (order.entry.bounded == 0) {
+      const Total bound =
+          std::max(order.entry.bound, bound_at_origin(configurations_[at(order.entry.index)]));
+      back_.push_back({bound, order.entry.index, 1, -1});
+    } else {
+      ++visited_;
+      begin(order.entry);
     }
-    if (order.alive == 0) break;
-    lower_bound = order.lower_bound;
-    if (settings_.prune) shared_best_ = std::min(shared_best_, order.best);
-    report(lower_bound, order.waiting);
-    const Configuration& configuration = configurations[at(order.entry.index)];
-    if (order.entry.bounded == 0) {
-      const Total bound = std::max(order.entry.bound, bound_at_origin(configuration));
-      back_.push_back({bound, order.entry.index, 1});
-      continue;
-    }
-    ++visited_;
-    visit(configuration);
-    if (stopped_) break;
   }
-  finish(lower_bound);
-  return result_;
+}
+
+Standing Search::meet(Halt halt) {
+  Standing standing{incumbent_.own(), {}, kNoTotal, halt};
+  if (!incumbent_.candidates().empty()) standing.key = incumbent_.candidates().front().key;
+  if (active_) standing.lower_bound = active_->bound;
+  // A signal may have reached one rank only.
+  if (team_.size() > 1) {
+    for (const auto& halts : team_.all_gather_items(std::vector<Halt>{halt})) {
+      standing.halt = std::max(standing.halt, halts.front());
+    }
+  }
+  if (team_.rank() == 0) {
+    std::vector<BoardEntry> untaken = back_;
+    untaken.insert(untaken.end(), ticket_.entries.begin() + static_cast<std::ptrdiff_t>(taken_),
+                   ticket_.entries.end());
+    ticket_ = {};
+    taken_ = 0;
+    back_.clear();
+    standing = board_.meet(standing, untaken);
+  }
+  team_.broadcast(std::as_writable_bytes(std::span(&standing, 1)));
+  return standing;
+}
+
+GroupState Search::state() const {
+  GroupState state;
+  state.best = incumbent_.candidates();
+  if (first_group_) state.waiting = board_.waiting();
+  state.visited = visited_;
+  state.tables = stats_.tables;
+  state.rejected.assign(rejected_.begin(), rejected_.end());
+  if (!active_ || active_->visit->request() == nullptr) return state;
+  SavedVisit visit;
+  visit.configuration = static_cast<std::int64_t>(&active_->configuration - configurations_.data());
+  visit.bound = active_->bound;
+  visit.state = active_->visit->state();
+  if (active_->in_progress()) {
+    visit.next = active_->table->next();
+    visit.capacity = active_->table->capacity();
+  }
+  state.visit = std::move(visit);
+  return state;
 }
 
 /// Σt of the best plan is at most p·total/m. It has to stay below 2^53 to be exact, and well above
@@ -373,29 +365,35 @@ double Search::better_horizon(Total best, const PlanKey& key) const {
   return least <= sum && sum <= most ? 0 : instance_.scale().seconds(sum);
 }
 
-void Search::finish(Total lower_bound) {
-  result_.complete = !stopped_;
-  Winner winner;
-  if (team_.rank() == 0) {
-    winner = board_.settle({best_.empty() ? kNoTotal : best_.front().total,
-                            best_.empty() ? PlanKey{} : best_.front().key, stopped_ ? 1 : 0});
+SearchResult Search::finish(const Standing& standing) {
+  SearchResult result;
+  result.complete = standing.halt == Halt::kDone;
+  result.best = standing.best;
+  if (result.complete) result.better_horizon_s = better_horizon(standing.best, standing.key);
+  result.lower_bound = std::min(standing.lower_bound, standing.best);
+  if (result.lower_bound == kNoTotal) result.lower_bound = 0;
+  const std::vector<Candidate>& candidates = incumbent_.candidates();
+  const bool wins = !candidates.empty() && candidates.front().total == standing.best &&
+                    candidates.front().key == standing.key && result.better_horizon_s == 0;
+  if (wins) {
+    result.total = standing.best;
+    Active* const last = last_ ? last_.get() : active_.get();
+    std::optional<FilledTable> filled;
+    if (last != nullptr && last->filled) {
+      filled.emplace(FilledTable{last->placement, *last->layers, *last->table, last->request});
+    }
+    result.plan = canonical_plan(instance_, configurations_, candidates,
+                                 filled ? &*filled : nullptr, classes_, team_);
   }
-  team_.broadcast(std::as_writable_bytes(std::span(&winner, 1)));
-  result_.better_horizon_s = better_horizon(winner.best, winner.key);
-  const bool wins = !best_.empty() && best_.front().total == winner.best &&
-                    best_.front().key == winner.key && result_.better_horizon_s == 0;
-  result_.lower_bound = lower_bound;
-  if (!best_.empty()) {
-    result_.total = best_.front().total;
-    result_.lower_bound = stopped_ ? std::min(result_.total, lower_bound) : result_.total;
-    if (wins) result_.plan = canonical_plan(instance_, best_, classes_, team_);
-  }
-  result_.stats.configurations = configurations_;
-  for (const auto& [reason, count] : space_.rejected()) result_.stats.configurations += count;
-  const std::int64_t unvisited = configurations_ - visited_;
-  if (!stopped_ && unvisited > 0) rejected_["cannot beat the best plan"] += unvisited;
-  result_.stats.rejected.assign(rejected_.begin(), rejected_.end());
-  result_.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (active_ && active_->in_progress()) stats_.cells += active_->table->relaxations();
+  stats_.configurations = static_cast<std::int64_t>(configurations_.size());
+  for (const auto& [reason, count] : space_.rejected()) stats_.configurations += count;
+  result.visited = visited_;
+  result.listed = static_cast<std::int64_t>(configurations_.size());
+  stats_.rejected.assign(rejected_.begin(), rejected_.end());
+  stats_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  result.stats = stats_;
+  return result;
 }
 
 }  // namespace nestplan::solver

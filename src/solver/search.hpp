@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -12,146 +13,174 @@
 #include "nestplan/solver/solver.hpp"
 #include "nestplan/solver/team.hpp"
 #include "solver/configuration.hpp"
+#include "solver/incumbent.hpp"
 #include "solver/placement.hpp"
+#include "solver/saved_search.hpp"
 #include "solver/table.hpp"
+#include "solver/visit.hpp"
 
 namespace nestplan::solver {
 
-/// A place where the optimum may be: all plans of a configuration and depth whose slowest stage
-/// takes at most `cap`, the best of which cost `total`.
-struct Candidate {
-  Total total = kNoTotal;
-  PlanKey key;
-  Configuration configuration;
-  Ticks cap = kNever;
-};
-
 struct SearchResult {
   std::optional<cost::PlacedPlan> plan;  ///< empty: none, or another group has the best
-  Total total = kNoTotal;
+  Total total = kNoTotal;                ///< of `plan`
+  Total best = kNoTotal;                 ///< of all groups
   Total lower_bound = 0;
   bool complete = true;  ///< false: stopped before the optimum was proven
   /// Not 0: the ticks do not suit the best plan, and there is no plan; search again with ticks
   /// chosen by this horizon. The same for every team and group.
   double better_horizon_s = 0;
+  std::int64_t listed = 0;   ///< configurations
+  std::int64_t visited = 0;  ///< of them, by this group
   model::SearchStats stats;
 };
 
-/// Branch and bound over configurations, one dynamic program each.
-///
-/// Configurations are visited by rising bound. For the `1f1b` objective,
-/// `Σt + (m-1)·max t + sync_1`, a configuration's tables are filled with sums under a cap τ on the
-/// stage time: first the largest τ that could still beat the incumbent, then, for each depth, with
-/// τ just below the slowest stage of the last plan found, until the sum alone (with the best
-/// bottleneck that the bounds allow) is too much. Every optimum is met this way: at the step whose
-/// cap admits it, its sum is the least and its bottleneck that of the plan found. For `paper`,
-/// `(m+p-1)·max t + sync_1`, one table of bottlenecks does, with every option of the first stage.
-///
-/// Only what is strictly worse than the incumbent, or equal and later in canonical order, is
-/// dropped; of the candidates that remain the canonical plan is taken.
+/// A group of ranks that takes configurations from a board.
+struct Group {
+  Team& team;
+  Board& board;
+  int index = 0;
+};
+
+/// Branch and bound over configurations, a Visit each, by rising bound. Only what is strictly worse
+/// than the incumbent, or equal and later in canonical order, is dropped; of the candidates that
+/// remain the canonical plan is taken.
 class Search {
  public:
-  /// Every rank of `team` makes the same search; its first rank speaks for it at `board`.
-  Search(const Instance& instance, const SearchSettings& settings, Team& team, Board& board);
-  SearchResult run();
+  /// Every rank of the team makes the same search; its first rank speaks for it at the board.
+  /// `settings.stop_requested` ends a run. `known`: some plan costs this. `from`: a state to go on
+  /// from; the cells of its tables are in `cells`.
+  Search(const Instance& instance, const SearchSettings& settings, const Group& group, Total known,
+         const SavedSearch* from = nullptr, const SnapshotReader* cells = nullptr);
+
+  /// Searches until nothing is left or somebody says stop. After a pause another call goes on.
+  Halt run();
+
+  /// Why it failed: what the memory does not hold, and what would. Empty if it did not.
+  const std::string& failure() const { return failure_; }
+
+  /// All groups come together after `run`, with the reason for which this one ended.
+  Standing meet(Halt halt);
+
+  /// This group's part of the state, between a meeting and the next `run`.
+  GroupState state() const;
+  /// Relaxations of this rank so far, those of the table in progress included.
+  std::int64_t relaxations() const {
+    return stats_.cells + (active_ && active_->table ? active_->table->relaxations() : 0);
+  }
+  std::int64_t listed() const { return static_cast<std::int64_t>(configurations_.size()); }
+  /// The table in progress, if there is one.
+  Table* table() { return active_ && active_->in_progress() ? active_->table.get() : nullptr; }
+
+  /// What was found, after the last meeting.
+  SearchResult finish(const Standing& standing);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// A configuration on its way through the search: where its stages can be, and its bounds.
-  struct Visit {
-    const Placement& placement;
-    const DepthBounds& bounds;
-    const Configuration& configuration() const { return placement.configuration(); }
+  /// A configuration whose tables are being filled.
+  struct Active {
+    Active(const Instance& instance, const Configuration& its_configuration, ClassCache& classes,
+           const std::vector<FirstStageCost>& first)
+        : configuration(its_configuration),
+          placement(instance, its_configuration, classes),
+          bounds(instance, its_configuration, placement.floor(), first) {}
+
+    const Configuration& configuration;
+    Placement placement;
+    DepthBounds bounds;
+    Total bound = 0;
+    std::optional<Visit> visit;
+    std::vector<std::int64_t> depths;    ///< of `layers`
+    std::unique_ptr<PortLayers> layers;  ///< of the last table
+    TableRequest request;                ///< of the last table
+    std::unique_ptr<Table> table;        ///< the last one, until there is another
+    bool filled = false;                 ///< the table was, and the visit has had it
+    std::int64_t tables = 0;
+
+    bool in_progress() const { return table != nullptr && !filled; }
   };
 
-  std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration) const;
-  /// The same, remembered from when the configuration was bounded to when it is visited.
-  const std::vector<FirstStageCost>& first_stage(const Configuration& configuration);
-  Total bound_at_origin(const Configuration& configuration);
-  void visit(const Configuration& configuration);
-  void visit_1f1b(const Visit& visit, std::vector<std::int64_t> depths);
-  void visit_paper(const Visit& visit, std::vector<std::int64_t> depths);
-  void seed(const Visit& visit, const std::vector<std::int64_t>& depths);
-  void refine(const Visit& visit, std::int64_t depth, Ticks cap);
-
-  PlanKey key(const Configuration& configuration, std::int64_t depth) const;
-  bool beaten(Total total, const PlanKey& key) const;
-  void offer(const Configuration& configuration, std::int64_t depth, Total total, Ticks cap);
-  Ticks stage_cap(const Visit& visit, std::int64_t depth) const;
-  Ticks sum_limit(const Visit& visit, std::int64_t depth) const;
-  void drop_hopeless(const Visit& visit, std::vector<std::int64_t>& depths) const;
-  void drop_unreachable(const Visit& visit, std::vector<std::int64_t>& depths, Ticks cap) const;
-  bool fill(Table& table);
-  std::string describe_need(const Table& table, double bytes) const;
   /// What the team's first rank was told, for all its ranks.
   struct Order {
     BoardEntry entry;
     Total best = kNoTotal;
     Total lower_bound = 0;
     std::int64_t waiting = 0;
-    std::int64_t told = 0;   ///< another group was stopped
     std::int64_t alive = 0;  ///< 0: nothing is left
     std::int64_t stop = 0;
   };
+
+  void post();
   Order next_order();
-  Total incumbent() const;
-  bool clock_says_stop() const;
-  void report(Total lower_bound, std::int64_t waiting);
-  void finish(Total lower_bound);
+  std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration) const;
+  /// The same, remembered from when the configuration was bounded to when it is visited.
+  const std::vector<FirstStageCost>& first_stage(const Configuration& configuration);
+  Total bound_at_origin(const Configuration& configuration);
+  void begin(const BoardEntry& entry);
+  void go_on_with(std::int64_t saved);
+  void open(Active& active, const TableRequest& request);
+  bool work();
+  bool fill(Table& table);
+  std::string describe_need(const Table& table, double bytes) const;
+  bool told_to_stop();
+  void report();
   double better_horizon(Total best, const PlanKey& key) const;
 
   const Instance& instance_;
   const SearchSettings& settings_;
   Team& team_;
   Board& board_;
-  const bool paper_;
+  bool first_group_;
+  const SavedSearch* from_;
+  const SnapshotReader* cells_;
   ConfigurationSpace space_;
   ClassCache classes_;
+  std::vector<Configuration> configurations_;
   std::unordered_map<const Configuration*, std::vector<FirstStageCost>> first_stage_;
-  std::vector<Candidate> best_;   ///< all of them equal in total and key
-  Total shared_best_ = kNoTotal;  ///< the best value of any group, as last heard
+  Incumbent incumbent_;
   std::vector<BoardEntry> back_;  ///< for the board
   Ticket ticket_;
   std::size_t taken_ = 0;  ///< entries of the ticket that were taken
-  std::int64_t configurations_ = 0;
+  std::unique_ptr<Active> active_;
+  std::unique_ptr<Active> last_;  ///< the last one that had tables, until another has one
+  std::string failure_;
+  bool posted_ = false;
+  bool stop_ = false;  ///< the team has agreed to stop
+  Total lower_bound_ = 0;
+  std::int64_t waiting_ = 0;
   std::int64_t visited_ = 0;
-  bool stopped_ = false;
   Clock::time_point start_;
   Clock::time_point reported_;
   std::map<std::string, std::int64_t> rejected_;
-  SearchResult result_;
+  model::SearchStats stats_;
+};
+
+/// A table, and what it was filled for.
+struct FilledTable {
+  const Placement& placement;
+  const PortLayers& layers;
+  Table& table;
+  const TableRequest& request;
 };
 
 /// The canonical plan among those of `candidates`, which are equal in total and key: stage by stage
-/// the least (layers, strategy, position, recompute, ZeRO).
-cost::PlacedPlan canonical_plan(const Instance& instance, const std::vector<Candidate>& candidates,
+/// the least (layers, strategy, position, recompute, ZeRO). Where the `last` table does for a
+/// candidate, no other is filled.
+cost::PlacedPlan canonical_plan(const Instance& instance,
+                                const std::vector<Configuration>& configurations,
+                                const std::vector<Candidate>& candidates, const FilledTable* last,
                                 ClassCache& classes, Team& team);
 
 /// Canonical order of plans with the same micro-batch, dp, dp_inner and depth.
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b);
 
-/// Searches are made with ticks that suit the best plan: once, or, where the estimate from the
-/// graph was off by orders of magnitude, again.
-class TickHorizon {
- public:
-  /// For Instance: 0 at first.
-  double seconds() const { return seconds_; }
-
-  /// Whether the search has to be made again, now with a better horizon.
-  bool improve(const SearchResult& result);
-
- private:
-  double seconds_ = 0;
-  int attempts_ = 0;
-};
-
 /// The plan of a result, judged; the reason where there is none. `result.plan` must be there if
 /// `result.total` is.
 model::Plan to_plan(const Instance& instance, const SearchResult& result);
 
-/// The lattice of `graph`; nothing if the settings say stop before it is complete.
-std::optional<Lattice> enumerate(const model::Graph& graph, const SearchSettings& settings);
+/// The lattice of `graph`; nothing if `stop` says so before it is complete.
+std::optional<Lattice> enumerate(const model::Graph& graph, const std::function<bool()>& stop);
 
 /// What comes of a search that was stopped before it knew anything.
 model::Plan stopped_at_once(const model::Problem& problem, double seconds);

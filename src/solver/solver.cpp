@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/util/errors.hpp"
+#include "solver/fleet.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
@@ -82,20 +82,8 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
 
 model::Plan solve(const model::Problem& problem, const cost::Network& network,
                   const SearchSettings& settings) {
-  check_options(problem.options);
-  const auto start = std::chrono::steady_clock::now();
-  const std::optional<Lattice> lattice = enumerate(problem.graph, settings);
-  if (!lattice) {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    return stopped_at_once(problem, spent.count());
-  }
-  for (TickHorizon horizon;;) {
-    const Instance instance(problem, network, *lattice, settings.collapse, horizon.seconds());
-    SoloTeam team;
-    LocalBoard board;
-    const SearchResult result = Search(instance, settings, team, board).run();
-    if (!horizon.improve(result)) return to_plan(instance, result);
-  }
+  SoloFleet fleet;
+  return *solve(problem, network, settings, fleet);
 }
 
 model::Plan complete(const model::Problem& problem, const cost::Network& network,
@@ -126,14 +114,18 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
   }
   options.micro_batches = {problem.graph.strategies[at(strategies.front())].micro_batch};
   const Lattice lattice = Lattice::of_chain(restricted.graph, layers);
-  for (TickHorizon horizon;;) {
-    Instance instance(restricted, network, lattice, true, horizon.seconds());
+  double horizon_s = 0;
+  constexpr int kMostAttempts = 4;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    Instance instance(restricted, network, lattice, true, horizon_s);
     instance.fix_stages(strategies, rules);
     SoloTeam team;
     LocalBoard board;
     const SearchSettings settings;
-    const SearchResult result = Search(instance, settings, team, board).run();
-    if (horizon.improve(result)) continue;
+    Search search(instance, settings, {team, board, 0}, kNoTotal);
+    const SearchResult result = search.finish(search.meet(search.run()));
+    horizon_s = result.better_horizon_s;
+    if (horizon_s != 0) continue;
     if (result.plan) return to_plan(instance, result);
     model::Plan plan = cost::evaluate(restricted, network, nearest(restricted, network, partial));
     if (plan.status != model::Status::kInfeasible) {
@@ -142,6 +134,7 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
     plan.search = result.stats;
     return plan;
   }
+  throw InternalError("no size of tick suits this plan");
 }
 
 }  // namespace nestplan::solver

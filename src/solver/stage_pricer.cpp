@@ -165,6 +165,15 @@ std::vector<StageOption> StagePricer::options(int position_class, std::int64_t i
   return result;
 }
 
+double StagePricer::share_of_layer(const model::LayerCost& layer) const {
+  double state = std::numeric_limits<double>::infinity();
+  for (const int zero : instance_.options().zero) {
+    const StateRates& rate = rates_[at(zero)];
+    state = std::min(state, rate.dense * layer.parameters + rate.expert * layer.expert_parameters);
+  }
+  return state + std::min(layer.activation_bytes, layer.checkpoint_bytes);
+}
+
 double StagePricer::least_bytes(std::int64_t in_flight) const {
   double least = std::numeric_limits<double>::infinity();
   for (const Recompute recompute : instance_.rule(outer_).recompute) {

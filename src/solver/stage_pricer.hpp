@@ -38,6 +38,9 @@ class StagePricer {
   /// All options that fit, in canonical order (recompute, then ZeRO).
   std::vector<StageOption> options(int position_class, std::int64_t in_flight);
 
+  /// What a layer adds at least to the bytes of the stage that it is in.
+  double share_of_layer(const model::LayerCost& layer) const;
+
   /// Least bytes over the options.
   double least_bytes(std::int64_t in_flight) const;
 

@@ -220,7 +220,7 @@ double Table::bytes_per_rank() const {
   }
   // Two chunks are on their way, each as what is sent, received, and handed on.
   const double by_downset =
-      static_cast<double>(first_row_.size()) * 3 * sizeof(std::int32_t) +
+      static_cast<double>(first_row_.size()) * 5 * sizeof(std::int32_t) +
       static_cast<double>(first_row_.size()) / team_.grid().downsets * sizeof(void*);
   return sizeof(Ticks) * (most + onward + 6 * largest_chunk) + by_downset;
 }
@@ -250,6 +250,7 @@ std::vector<Piece> Table::pieces() {
 
 void Table::restore(DownsetId next,
                     const std::function<void(std::int64_t offset, std::span<Ticks> cells)>& read) {
+  if (rows_.empty()) make_room();
   next_ = next;
   std::vector<Ticks> cells;
   std::int64_t offset = 0;
@@ -307,8 +308,14 @@ void Table::trim(DownsetId inner) {
 bool Table::prepare(DownsetId inner) {
   live_.clear();
   if (inner == 0) {
-    if (first_depth_ == 1 && last_depth_ >= 1) live_.push_back(0);
-    return !live_.empty();
+    if (first_depth_ > 1 || last_depth_ < 1) return false;
+    live_.push_back(0);
+    for (std::size_t f = 0; f < layers_.layer(1).flows.size(); ++f) {
+      Offers& offers = onward_[1][f];
+      offers.values.assign(at(layers_.layer(1).size()), 0);
+      offers.find_live(layers_.layer(1).flows[f]);
+    }
+    return true;
   }
   for (std::int64_t s = std::max<std::int64_t>(1, first_depth_ - 1); s < last_depth_; ++s) {
     const Ticks* values = source_[at(s)];
@@ -317,29 +324,46 @@ bool Table::prepare(DownsetId inner) {
     if (std::all_of(values, values + size, [](Ticks value) { return value == kNever; })) continue;
     live_.push_back(s);
     const PortLayer& layer = layers_.layer(s + 1);
-    auto& onward = onward_[at(s + 1)];
     for (std::size_t f = 0; f < layer.flows.size(); ++f) {
-      std::vector<Ticks>& offer = onward[f];
-      offer.assign(at(layer.size()), kNever);
+      Offers& offers = onward_[at(s + 1)][f];
+      offers.values.assign(at(layer.size()), kNever);
       for (const Run& run : layer.flows[f].runs) {
-        relax(offer.data() + run.port, values + run.next, run.length);
+        relax(offers.values.data() + run.port, values + run.next, run.length);
       }
+      offers.find_live(layer.flows[f]);
     }
   }
   return !live_.empty();
+}
+
+/// Of the segments of a flow, what is not all kNever.
+void Table::Offers::find_live(const Flow& flow) {
+  classes.clear();
+  segments.clear();
+  for (const PortClass& port_class : flow.classes) {
+    const std::size_t first = segments.size();
+    for (const Segment& segment : port_class.segments) {
+      std::int32_t begin = segment.begin;
+      std::int32_t end = segment.end;
+      while (begin < end && values[at(begin)] == kNever) ++begin;
+      while (begin < end && values[at(end - 1)] == kNever) --end;
+      if (begin == end) continue;
+      segments.push_back(
+          {begin, end, *std::min_element(values.begin() + begin, values.begin() + end)});
+    }
+    if (segments.size() == first) continue;
+    classes.push_back({port_class.link, port_class.position_class, first, segments.size()});
+  }
 }
 
 /// Offers the finished rows of `inner` to `outer`, with stage `outer \ inner` before them. Returns
 /// false if the stage is within the limits nowhere and at no depth: neither is one that holds it.
 bool Table::push(DownsetId inner, DownsetId outer) {
   const int choices = static_cast<int>(configuration_.strategies.size());
-  const auto [earliest, latest] = starts(outer);
   bool possible = false;
   for (int choice = 0; choice < choices; ++choice) {
     StagePricer& pricer = pricer_[at(choice)];
     const int classes = static_cast<int>(placement_.classes(choice).size());
-    const auto outer_cut = at(cut_of_[at(choice)][outer]);
-    const auto inner_cut = at(cut_of_[at(choice)][inner]);
     if (!pricer.load(outer, inner)) continue;
     // Memory and time are least with the fewest micro-batches in flight.
     if (pricer.decide(in_flight(live_.front() + 1)) == StagePricer::Decision::kNone) continue;
@@ -359,41 +383,63 @@ bool Table::push(DownsetId inner, DownsetId outer) {
       if (decision == StagePricer::Decision::kNew) {
         class_time_.assign(at(classes), kNotYetPriced);
       }
-      Ticks* values = nullptr;
-      const PortLayer& layer = layers_.layer(s);
-      for (std::size_t f = 0; f < layer.flows.size(); ++f) {
-        const Flow& flow = layer.flows[f];
-        if (flow.choice != choice) continue;
-        const Ticks gradient =
-            flow.level < 0 ? 0 : receive_gradient_[at(choice)][at(flow.level)][inner_cut];
-        for (const Segment& segment : flow.segments) {
-          Ticks& stage = class_time_[at(segment.position_class)];
-          if (stage == kNotYetPriced) stage = pricer.least_time(segment.position_class);
-          // In the order in which a transition adds it up, so that both agree to the bit.
-          const Ticks time = stage + (receive_[at(choice)][at(segment.link)][outer_cut] + gradient);
-          if (time > limits_.stage || time == kNever) continue;
-          const auto starts_of = layer.start.begin();
-          const auto from =
-              std::lower_bound(starts_of + segment.begin, starts_of + segment.end, earliest);
-          const std::int64_t begin = from - starts_of;
-          const std::int64_t length =
-              std::upper_bound(from, starts_of + segment.end, latest) - from;
-          if (length == 0) continue;
-          if (values == nullptr) values = grow(outer, s);
-          relaxations_ += length;
-          if (behind == 0) {
-            std::for_each(values + begin, values + begin + length,
-                          [time](Ticks& value) { value = std::min(value, time); });
-          } else if (combine_ == Combine::kSum) {
-            relax_sum(values + begin, onward_[at(s)][f].data() + begin, time, length);
-          } else {
-            relax_bottleneck(values + begin, onward_[at(s)][f].data() + begin, time, length);
-          }
+      push_row(inner, outer, s, choice);
+    }
+  }
+  return possible;
+}
+
+/// Offers the rows one depth below `s` to the row `(outer, s)`, for the stage that the pricer of
+/// `choice` is at.
+void Table::push_row(DownsetId inner, DownsetId outer, std::int64_t s, int choice) {
+  const std::vector<Ticks>& floor = placement_.floor_sums();
+  const Ticks most = limits_.prune && combine_ == Combine::kSum
+                         ? limits_.sum - (floor[at(instance_.lattice().whole())] - floor[at(outer)])
+                         : kNever;
+  const auto outer_cut = at(cut_of_[at(choice)][outer]);
+  const auto inner_cut = at(cut_of_[at(choice)][inner]);
+  const PortLayer& layer = layers_.layer(s);
+  Ticks* values = nullptr;
+  for (std::size_t f = 0; f < layer.flows.size(); ++f) {
+    const Flow& flow = layer.flows[f];
+    if (flow.choice != choice) continue;
+    const Offers& offers = onward_[at(s)][f];
+    const Ticks gradient =
+        flow.level < 0 ? 0 : receive_gradient_[at(choice)][at(flow.level)][inner_cut];
+    for (const Offers::Class& ports : offers.classes) {
+      Ticks& stage = class_time_[at(ports.position_class)];
+      if (stage == kNotYetPriced) stage = pricer_[at(choice)].least_time(ports.position_class);
+      // In the order in which a transition adds it up, so that both agree to the bit.
+      const Ticks time = stage + (receive_[at(choice)][at(ports.link)][outer_cut] + gradient);
+      if (time > limits_.stage || time == kNever) continue;
+      for (std::size_t i = ports.first; i < ports.last; ++i) {
+        const Offers::Live& live = offers.segments[i];
+        if (time + live.least > most) continue;
+        const auto [begin, end] = within(layer, outer, live.begin, live.end);
+        if (begin == end) continue;
+        if (values == nullptr) values = grow(outer, s);
+        relaxations_ += end - begin;
+        if (combine_ == Combine::kSum) {
+          relax_sum(values + begin, offers.values.data() + begin, time, end - begin);
+        } else {
+          relax_bottleneck(values + begin, offers.values.data() + begin, time, end - begin);
         }
       }
     }
   }
-  return possible;
+}
+
+/// Of these ports, by rising position, those at which a stage that starts `outer` leaves enough
+/// devices before and behind it.
+std::pair<std::int32_t, std::int32_t> Table::within(const PortLayer& layer, DownsetId outer,
+                                                    std::int32_t begin, std::int32_t end) const {
+  const auto earliest = static_cast<std::int64_t>(earliest_[at(outer)]);
+  const auto latest = static_cast<std::int64_t>(latest_[at(outer)]);
+  if (layer.start[at(begin)] >= earliest && layer.start[at(end - 1)] <= latest) return {begin, end};
+  const auto starts = layer.start.begin();
+  const auto from = std::lower_bound(starts + begin, starts + end, earliest);
+  const auto to = std::upper_bound(from, starts + end, latest);
+  return {static_cast<std::int32_t>(from - starts), static_cast<std::int32_t>(to - starts)};
 }
 
 /// Pushes the prepared rows of `inner` to this rank's downsets in `[first, last)` above it.
@@ -436,8 +482,13 @@ void Table::make_room() {
   rows_.resize(at(downsets / team_.grid().downsets + 1));
   if (!instance_.lattice().totally_ordered()) seen_.assign(at(downsets), 0);
   onward_.resize(at(stages_ + 1));
-  for (std::int64_t s = 2; s <= stages_; ++s) {
+  for (std::int64_t s = 1; s <= stages_; ++s) {
     onward_[at(s)].resize(layers_.layer(s).flows.size());
+  }
+  for (DownsetId d = 0; d < downsets; ++d) {
+    const auto [earliest, latest] = starts(d);
+    earliest_.push_back(static_cast<std::int32_t>(earliest));
+    latest_.push_back(static_cast<std::int32_t>(latest));
   }
   source_.assign(at(stages_ + 1), nullptr);
 }
@@ -696,6 +747,18 @@ Total Table::best(std::int64_t depth) {
                [&](const Transition& first) { least = std::min(least, objective(depth, first)); });
   if (team_.size() == 1) return least;
   for (const auto& others : team_.all_gather_items(std::vector<Total>{least})) {
+    least = std::min(least, others.front());
+  }
+  return least;
+}
+
+Ticks Table::least_bottleneck(std::int64_t depth) {
+  Ticks least = kNever;
+  first_stages(depth, [&](const Transition& first) {
+    least = std::min(least, std::max(first.time(), rest(first, depth)));
+  });
+  if (team_.size() == 1) return least;
+  for (const auto& others : team_.all_gather_items(std::vector<Ticks>{least})) {
     least = std::min(least, others.front());
   }
   return least;

@@ -109,6 +109,9 @@ class Table {
   /// objective (m + p - 1)·max t + sync_1. kNoTotal if there is none within the limits.
   Total best(std::int64_t depth);
 
+  /// kBottleneck: the least max t of a pipeline with `depth` stages; kNever if there is none.
+  Ticks least_bottleneck(std::int64_t depth);
+
   /// A pipeline with the value `best(depth)`.
   Walk walk(std::int64_t depth);
 
@@ -136,6 +139,23 @@ class Table {
   };
   struct Flight;
 
+  /// What the rows of one depth offer to a flow of stages before them.
+  struct Offers {
+    struct Live {
+      std::int32_t begin = 0, end = 0;
+      Ticks least = 0;
+    };
+    struct Class {
+      std::int32_t link = 0, position_class = 0;
+      std::size_t first = 0, last = 0;  ///< of `segments`
+    };
+    std::vector<Ticks> values;  ///< by port
+    std::vector<Class> classes;
+    std::vector<Live> segments;
+
+    void find_live(const Flow& flow);
+  };
+
   bool worth(DownsetId d, std::int64_t s) const {
     return first_row_[at(d)] <= s && s <= last_row_[at(d)];
   }
@@ -159,6 +179,9 @@ class Table {
   Ticks* grow(DownsetId d, std::int64_t s);
   bool prepare(DownsetId inner);
   bool push(DownsetId inner, DownsetId outer);
+  void push_row(DownsetId inner, DownsetId outer, std::int64_t s, int choice);
+  std::pair<std::int32_t, std::int32_t> within(const PortLayer& layer, DownsetId outer,
+                                               std::int32_t begin, std::int32_t end) const;
   void push_to(DownsetId inner, DownsetId first, DownsetId last);
   bool fill_alone(const std::function<bool()>& stop);
   bool fill_shared(const std::function<bool()>& stop);
@@ -206,7 +229,8 @@ class Table {
   std::vector<const std::int32_t*> cut_of_;  ///< by choice: kind of D's cut
   std::vector<std::vector<const Ticks*>> receive_;           ///< by choice, link: per kind
   std::vector<std::vector<const Ticks*>> receive_gradient_;  ///< by choice, level: per kind
-  std::vector<std::vector<std::vector<Ticks>>> onward_;      ///< by s, flow: rows over ports
+  std::vector<std::vector<Offers>> onward_;                  ///< by s, flow
+  std::vector<std::int32_t> earliest_, latest_;              ///< by D: see `starts`
   std::vector<std::int64_t> live_;   ///< depths s' at which `inner` has values
   std::vector<Ticks> class_time_;    ///< by class: of the stage being pushed
   std::vector<std::uint32_t> seen_;  ///< by D: the last walk that came to it

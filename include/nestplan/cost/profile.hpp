@@ -43,6 +43,8 @@ struct ProfileOptions {
   /// The vocabulary is padded to a multiple of this times tp, as Megatron-LM does.
   std::int64_t vocabulary_multiple = 128;
   Granularity granularity = Granularity::kLayer;
+  /// Of parts whose layers have names like "vision.layer.3": vision, audio, encoder, decoder.
+  std::map<std::string, Granularity> granularity_of;
 
   std::int64_t tokens_of(const std::string& part, std::int64_t fallback) const {
     const auto found = tokens.find(part);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,8 +45,8 @@ class Lattice {
   static constexpr std::int64_t kDefaultMax = 2'000'000;
 
   /// The lattice of the process that fills `storage`, for all of its processes, in there. The
-  /// others' `mine` is not looked at. *Collective over the processes of `storage`.*
-  static Lattice shared(const Lattice& mine, util::Storage& storage);
+  /// others need none of their own. *Collective over the processes of `storage`.*
+  static Lattice shared(const std::optional<Lattice>& mine, util::Storage& storage);
 
   DownsetId size() const { return static_cast<DownsetId>(cardinality_.size()); }
   DownsetId whole() const { return size() - 1; }

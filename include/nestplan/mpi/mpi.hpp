@@ -23,7 +23,7 @@ class MpiError : public Error {
 void check(int code, const char* call);
 
 /// Message tags of the whole program.
-enum class Tag : int { kBand = 1, kRequest, kReply, kFinish };
+enum class Tag : int { kBand = 1, kRequest, kReply, kArrival, kCall, kFinish };
 
 /// A nonblocking operation, waited for at the latest when it goes out of scope.
 class Request {
@@ -43,6 +43,27 @@ class Request {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+/// Memory that all ranks of a communicator share; its first rank allocates it.
+class SharedMemory {
+ public:
+  /// `bytes` zeroed. *Collective over `node`*, whose ranks can share memory.
+  SharedMemory(const class Comm& node, std::size_t bytes);
+  /// *Collective*, but for a stack that an exception unwinds.
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+
+  /// What any rank wrote before it, all ranks read after it. *Collective.*
+  void synchronise() const;
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;  ///< of `node`
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::byte* data_ = nullptr;
+};
+
 /// A communicator of our own: errors come back as exceptions.
 class Comm {
  public:
@@ -55,6 +76,8 @@ class Comm {
 
   int rank() const;
   int size() const;
+  /// For libraries that speak MPI themselves; stays ours.
+  MPI_Comm handle() const { return comm_; }
 
   /// Ranks with the same color, ordered by key. *Collective.*
   Comm split(int color, int key) const;

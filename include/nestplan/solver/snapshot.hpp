@@ -15,8 +15,8 @@ struct Piece {
 };
 
 /// What the state of a search is written to: named arrays, whose names are paths like
-/// "search/board/bound". *All calls are collective over the ranks that save, with the same names and
-/// sizes in the same order.*
+/// "search/board/bound". *All calls are collective over the ranks that save, with the same names
+/// and sizes in the same order.*
 class SnapshotWriter {
  public:
   virtual ~SnapshotWriter() = default;

@@ -6,6 +6,7 @@
 #include "nestplan/cost/network.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/solver/snapshot.hpp"
 
 namespace nestplan::solver {
 
@@ -16,6 +17,15 @@ struct Progress {
   std::int64_t configurations_total = 0;
   double best_s = 0;         ///< iteration time of the best plan so far; 0: none yet
   double lower_bound_s = 0;  ///< no plan can be faster
+  double table_done = 0;     ///< share of the downsets of the table in progress
+};
+
+/// Where the state of a search goes now and then and when it is stopped, and where it comes from.
+struct Checkpoints {
+  double every_s = std::numeric_limits<double>::infinity();
+  /// Saves what it is given a writer for. Collective over all ranks of the search.
+  std::function<void(const std::function<void(SnapshotWriter&)>&)> save;
+  const SnapshotReader* from = nullptr;  ///< a state of the same search to go on from
 };
 
 /// How to search; none of it changes the plan (a time limit may stop before the optimum).
@@ -23,6 +33,7 @@ struct SearchSettings {
   double time_limit_s = std::numeric_limits<double>::infinity();
   std::function<void(const Progress&)> progress;  ///< called now and then, if set
   std::function<bool()> stop_requested;           ///< polled now and then, if set
+  const Checkpoints* checkpoints = nullptr;
   double memory_limit_bytes = std::numeric_limits<double>::infinity();  ///< of one rank, for tables
   bool prune = true;     ///< false: fill every table in full (tests and measurements)
   bool collapse = true;  ///< false: keep every dimension even where it is forced (tests)

@@ -1,0 +1,465 @@
+#include "solver/saved_search.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "nestplan/util/errors.hpp"
+
+namespace nestplan::solver {
+namespace {
+
+constexpr int kHalf = 64;
+
+std::int64_t high(Total total) { return static_cast<std::int64_t>(total >> kHalf); }
+std::int64_t low(Total total) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(total));
+}
+Total joined(std::int64_t high_half, std::int64_t low_half) {
+  return static_cast<Total>(high_half) * (static_cast<Total>(1) << kHalf) +
+         static_cast<Total>(static_cast<std::uint64_t>(low_half));
+}
+
+/// Values that are put one after the other, and taken in the same order.
+class Numbers {
+ public:
+  Numbers() = default;
+  explicit Numbers(std::span<const std::byte> bytes)
+      : values_(bytes.size() / sizeof(std::int64_t)) {
+    if (!bytes.empty()) std::memcpy(values_.data(), bytes.data(), bytes.size());
+  }
+
+  void put(std::int64_t value) { values_.push_back(value); }
+  void put(Ticks value) { values_.push_back(std::bit_cast<std::int64_t>(value)); }
+  void put(Total value) {
+    put(high(value));
+    put(low(value));
+  }
+  void put(const std::string& text) {
+    put(static_cast<std::int64_t>(text.size()));
+    for (const char c : text) put(static_cast<std::int64_t>(c));
+  }
+
+  std::int64_t number() { return values_.at(next_++); }
+  Ticks ticks() { return std::bit_cast<Ticks>(number()); }
+  Total total() {
+    const std::int64_t high_half = number();
+    return joined(high_half, number());
+  }
+  std::string text() {
+    std::string result(at(number()), '\0');
+    for (char& c : result) c = static_cast<char>(number());
+    return result;
+  }
+
+  std::vector<std::byte> bytes() const {
+    const auto view = std::as_bytes(std::span(values_));
+    return {view.begin(), view.end()};
+  }
+
+ private:
+  std::vector<std::int64_t> values_;
+  std::size_t next_ = 0;
+};
+
+void put(Numbers& out, const Candidate& candidate) {
+  out.put(candidate.total);
+  for (const std::int64_t part :
+       {candidate.key.micro_batch, candidate.key.dp, candidate.key.dp_inner, candidate.key.depth}) {
+    out.put(part);
+  }
+  out.put(candidate.configuration);
+  out.put(candidate.cap);
+}
+
+Candidate candidate(Numbers& in) {
+  Candidate result;
+  result.total = in.total();
+  result.key = {in.number(), in.number(), in.number(), in.number()};
+  result.configuration = in.number();
+  result.cap = in.ticks();
+  return result;
+}
+
+void put(Numbers& out, const BoardEntry& entry) {
+  out.put(entry.bound);
+  out.put(entry.index);
+  out.put(entry.bounded);
+  out.put(entry.saved);
+}
+
+BoardEntry board_entry(Numbers& in) {
+  BoardEntry entry;
+  entry.bound = in.total();
+  entry.index = in.number();
+  entry.bounded = in.number();
+  entry.saved = in.number();
+  return entry;
+}
+
+void put(Numbers& out, const SavedVisit& visit) {
+  out.put(visit.configuration);
+  out.put(visit.bound);
+  out.put(static_cast<std::int64_t>(visit.state.step));
+  const TableRequest& request = visit.state.request;
+  out.put(static_cast<std::int64_t>(request.combine));
+  out.put(request.limits.stage);
+  out.put(request.limits.sum);
+  out.put(static_cast<std::int64_t>(request.limits.prune));
+  out.put(static_cast<std::int64_t>(request.depths.size()));
+  for (const std::int64_t depth : request.depths) out.put(depth);
+  out.put(static_cast<std::int64_t>(visit.state.promising.size()));
+  for (const auto& [total, depth] : visit.state.promising) {
+    out.put(total);
+    out.put(depth);
+  }
+  out.put(static_cast<std::int64_t>(visit.state.depths.size()));
+  for (const std::int64_t depth : visit.state.depths) out.put(depth);
+  out.put(visit.state.factor);
+  out.put(visit.state.refined);
+  out.put(visit.state.slowest);
+  out.put(visit.state.sum);
+  out.put(visit.next);
+  out.put(visit.capacity);
+}
+
+SavedVisit saved_visit(Numbers& in) {
+  SavedVisit visit;
+  visit.configuration = in.number();
+  visit.bound = in.total();
+  visit.state.step = static_cast<VisitState::Step>(in.number());
+  TableRequest& request = visit.state.request;
+  request.combine = static_cast<Combine>(in.number());
+  request.limits.stage = in.ticks();
+  request.limits.sum = in.ticks();
+  request.limits.prune = in.number() != 0;
+  request.depths.resize(at(in.number()));
+  for (std::int64_t& depth : request.depths) depth = in.number();
+  visit.state.promising.resize(at(in.number()));
+  for (auto& [total, depth] : visit.state.promising) {
+    total = in.total();
+    depth = in.number();
+  }
+  visit.state.depths.resize(at(in.number()));
+  for (std::int64_t& depth : visit.state.depths) depth = in.number();
+  visit.state.factor = in.ticks();
+  visit.state.refined = in.number();
+  visit.state.slowest = in.ticks();
+  visit.state.sum = in.total();
+  visit.next = in.number();
+  visit.capacity = in.number();
+  return visit;
+}
+
+/// Columns of a table in a snapshot: a column of totals is two of numbers.
+template <typename Items, typename Of>
+void write_numbers(SnapshotWriter& out, const std::string& name, const Items& items, Of of) {
+  std::vector<std::int64_t> column;
+  for (const auto& item : items) column.push_back(of(item));
+  out.integers(name, column);
+}
+
+template <typename Items, typename Of>
+void write_totals(SnapshotWriter& out, const std::string& name, const Items& items, Of of) {
+  write_numbers(out, name + "_high", items, [&](const auto& item) { return high(of(item)); });
+  write_numbers(out, name + "_low", items, [&](const auto& item) { return low(of(item)); });
+}
+
+/// A column, which has as many entries as the first one that was read of its table.
+class Columns {
+ public:
+  Columns(const SnapshotReader& in, std::string table) : in_(in), table_(std::move(table)) {}
+
+  std::vector<std::int64_t> numbers(const std::string& name) {
+    return checked(name, in_.integers(table_ + "/" + name));
+  }
+  std::vector<double> reals(const std::string& name) {
+    return checked(name, in_.reals(table_ + "/" + name));
+  }
+  std::vector<Total> totals(const std::string& name) {
+    const auto high_half = numbers(name + "_high");
+    const auto low_half = numbers(name + "_low");
+    std::vector<Total> result;
+    for (std::size_t i = 0; i < high_half.size(); ++i) {
+      result.push_back(joined(high_half[i], low_half[i]));
+    }
+    return result;
+  }
+  std::size_t rows() const { return rows_.value_or(0); }
+
+ private:
+  template <typename T>
+  std::vector<T> checked(const std::string& name, std::vector<T> column) {
+    if (rows_.value_or(column.size()) != column.size()) {
+      throw InvalidInput(
+          fmt::format("{}/{} has {} entries instead of {}", table_, name, column.size(), *rows_));
+    }
+    rows_ = column.size();
+    return column;
+  }
+
+  const SnapshotReader& in_;
+  std::string table_;
+  std::optional<std::size_t> rows_;
+};
+
+std::string visit_name(std::size_t i) { return fmt::format("visits/{}", i); }
+
+void write_visit(SnapshotWriter& out, const std::string& name, const SavedVisit& visit) {
+  const TableRequest& request = visit.state.request;
+  const std::vector<SavedVisit> one{visit};
+  write_totals(out, name + "/bound", one, [](const SavedVisit& v) { return v.bound; });
+  const auto number = [&](const char* field, std::int64_t value) {
+    out.integers(name + "/" + field, std::span(&value, 1));
+  };
+  number("configuration", visit.configuration);
+  number("step", static_cast<std::int64_t>(visit.state.step));
+  number("combine", static_cast<std::int64_t>(request.combine));
+  number("prune", request.limits.prune ? 1 : 0);
+  number("next_downset", visit.next);
+  number("capacity", visit.capacity);
+  out.integers(name + "/seed_depths", visit.state.depths);
+  out.reals(name + "/seed_factor", std::span(&visit.state.factor, 1));
+  number("refined", visit.state.refined);
+  write_totals(out, name + "/sum", one, [](const SavedVisit& v) { return v.state.sum; });
+  out.reals(name + "/slowest_ticks", std::span(&visit.state.slowest, 1));
+  const std::vector<double> limits{request.limits.stage, request.limits.sum};
+  out.reals(name + "/limits_ticks", limits);
+  out.integers(name + "/depths", request.depths);
+  const auto& promising = visit.state.promising;
+  write_totals(out, name + "/promising/total", promising, [](const auto& p) { return p.first; });
+  write_numbers(out, name + "/promising/depth", promising, [](const auto& p) { return p.second; });
+}
+
+SavedVisit read_visit(const SnapshotReader& in, const std::string& name) {
+  SavedVisit visit;
+  Columns one(in, name);
+  visit.bound = one.totals("bound").at(0);
+  visit.configuration = one.numbers("configuration").at(0);
+  visit.state.step = static_cast<VisitState::Step>(one.numbers("step").at(0));
+  TableRequest& request = visit.state.request;
+  request.combine = static_cast<Combine>(one.numbers("combine").at(0));
+  request.limits.prune = one.numbers("prune").at(0) != 0;
+  visit.next = one.numbers("next_downset").at(0);
+  visit.capacity = one.numbers("capacity").at(0);
+  visit.state.depths = in.integers(name + "/seed_depths");
+  visit.state.factor = one.reals("seed_factor").at(0);
+  visit.state.refined = one.numbers("refined").at(0);
+  visit.state.sum = one.totals("sum").at(0);
+  visit.state.slowest = one.reals("slowest_ticks").at(0);
+  const auto limits = in.reals(name + "/limits_ticks");
+  request.limits.stage = limits.at(0);
+  request.limits.sum = limits.at(1);
+  request.depths = in.integers(name + "/depths");
+  Columns promising(in, name + "/promising");
+  const auto totals = promising.totals("total");
+  const auto depths = promising.numbers("depth");
+  for (std::size_t i = 0; i < promising.rows(); ++i) {
+    visit.state.promising.emplace_back(totals[i], depths[i]);
+  }
+  return visit;
+}
+
+}  // namespace
+
+std::string SavedSearch::cells_name(std::size_t i) { return visit_name(i) + "/cells"; }
+
+void SavedSearch::write(SnapshotWriter& out) const {
+  const auto number = [&](const char* name, std::int64_t value) {
+    out.integers(name, std::span(&value, 1));
+  };
+  number("search/rung", rung);
+  number("search/rungs", rungs);
+  number("search/attempt", attempt);
+  number("search/configurations", listed);
+  number("search/downsets", downsets);
+  number("search/visits", static_cast<std::int64_t>(visits.size()));
+  number("search/visited", visited);
+  number("search/tables", tables);
+  number("search/relaxations", relaxations);
+  out.reals("search/horizon_s", std::span(&horizon_s, 1));
+  out.reals("search/spent_s", std::span(&spent_s, 1));
+  out.reals("search/best_s", std::span(&best_s, 1));
+  out.reals("search/lower_bound_s", std::span(&lower_bound_s, 1));
+  write_totals(out, "search/known/total", std::vector<Total>{known}, [](Total t) { return t; });
+  out.integers("search/known/plan", known_plan);
+  using C = Candidate;
+  write_totals(out, "search/best/total", best, [](const C& c) { return c.total; });
+  write_numbers(out, "search/best/micro_batch", best, [](const C& c) { return c.key.micro_batch; });
+  write_numbers(out, "search/best/dp", best, [](const C& c) { return c.key.dp; });
+  write_numbers(out, "search/best/dp_inner", best, [](const C& c) { return c.key.dp_inner; });
+  write_numbers(out, "search/best/depth", best, [](const C& c) { return c.key.depth; });
+  write_numbers(out, "search/best/configuration", best, [](const C& c) { return c.configuration; });
+  std::vector<double> caps;
+  for (const C& c : best) caps.push_back(c.cap);
+  out.reals("search/best/cap_ticks", caps);
+  using E = BoardEntry;
+  write_totals(out, "search/waiting/bound", waiting, [](const E& e) { return e.bound; });
+  write_numbers(out, "search/waiting/configuration", waiting, [](const E& e) { return e.index; });
+  write_numbers(out, "search/waiting/bounded", waiting, [](const E& e) { return e.bounded; });
+  write_numbers(out, "search/rejected/count", rejected, [](const auto& r) { return r.second; });
+  std::string reasons;
+  for (const auto& [reason, count] : rejected) reasons += reason + "\n";
+  out.text("search/rejected/reasons", reasons);
+  for (std::size_t i = 0; i < visits.size(); ++i) write_visit(out, visit_name(i), visits[i]);
+}
+
+SavedSearch SavedSearch::read(const SnapshotReader& in) {
+  SavedSearch search;
+  const auto number = [&](const char* name) { return in.integers(name).at(0); };
+  search.rung = number("search/rung");
+  search.rungs = number("search/rungs");
+  search.attempt = number("search/attempt");
+  search.listed = number("search/configurations");
+  search.downsets = number("search/downsets");
+  search.visited = number("search/visited");
+  search.tables = number("search/tables");
+  search.relaxations = number("search/relaxations");
+  search.horizon_s = in.reals("search/horizon_s").at(0);
+  search.spent_s = in.reals("search/spent_s").at(0);
+  search.best_s = in.reals("search/best_s").at(0);
+  search.lower_bound_s = in.reals("search/lower_bound_s").at(0);
+  search.known = Columns(in, "search/known").totals("total").at(0);
+  search.known_plan = in.integers("search/known/plan");
+  Columns best(in, "search/best");
+  const auto totals = best.totals("total");
+  const auto micro_batch = best.numbers("micro_batch");
+  const auto dp = best.numbers("dp");
+  const auto dp_inner = best.numbers("dp_inner");
+  const auto depth = best.numbers("depth");
+  const auto configuration = best.numbers("configuration");
+  const auto caps = best.reals("cap_ticks");
+  for (std::size_t i = 0; i < best.rows(); ++i) {
+    search.best.push_back(
+        {totals[i], {micro_batch[i], dp[i], dp_inner[i], depth[i]}, configuration[i], caps[i]});
+  }
+  Columns waiting(in, "search/waiting");
+  const auto bounds = waiting.totals("bound");
+  const auto indices = waiting.numbers("configuration");
+  const auto bounded = waiting.numbers("bounded");
+  for (std::size_t i = 0; i < waiting.rows(); ++i) {
+    search.waiting.push_back({bounds[i], indices[i], bounded[i], -1});
+  }
+  const auto rejected = in.integers("search/rejected/count");
+  const std::string reasons = in.text("search/rejected/reasons");
+  std::size_t begin = 0;
+  for (const std::int64_t count : rejected) {
+    const std::size_t end = std::min(reasons.find('\n', begin), reasons.size());
+    search.rejected.emplace_back(reasons.substr(begin, end - begin), count);
+    begin = std::min(end + 1, reasons.size());
+  }
+  for (std::size_t i = 0; i < at(number("search/visits")); ++i) {
+    search.visits.push_back(read_visit(in, visit_name(i)));
+  }
+  return search;
+}
+
+void gather(const std::vector<GroupState>& groups, const SavedSearch* earlier, SavedSearch& search,
+            std::vector<std::int64_t>& earlier_visit) {
+  std::map<std::string, std::int64_t> rejected;
+  for (const GroupState& group : groups) {
+    search.visited += group.visited;
+    search.tables += group.tables;
+    for (const auto& [reason, count] : group.rejected) rejected[reason] += count;
+    for (const Candidate& candidate : group.best) {
+      if (!search.best.empty()) {
+        const Candidate& first = search.best.front();
+        if (std::pair(candidate.total, candidate.key) > std::pair(first.total, first.key)) continue;
+        if (std::pair(candidate.total, candidate.key) < std::pair(first.total, first.key)) {
+          search.best.clear();
+        }
+      }
+      search.best.push_back(candidate);
+    }
+    if (group.visit) {
+      search.visits.push_back(*group.visit);
+      earlier_visit.push_back(-1);
+    }
+  }
+  for (const GroupState& group : groups) {
+    for (const BoardEntry& entry : group.waiting) {
+      if (entry.saved < 0) {
+        search.waiting.push_back(entry);
+      } else {
+        search.visits.push_back(earlier->visits[at(entry.saved)]);
+        earlier_visit.push_back(entry.saved);
+      }
+    }
+  }
+  search.rejected.assign(rejected.begin(), rejected.end());
+}
+
+std::vector<std::byte> to_bytes(const GroupState& state) {
+  Numbers out;
+  out.put(static_cast<std::int64_t>(state.best.size()));
+  for (const Candidate& candidate : state.best) put(out, candidate);
+  out.put(static_cast<std::int64_t>(state.waiting.size()));
+  for (const BoardEntry& entry : state.waiting) put(out, entry);
+  out.put(static_cast<std::int64_t>(state.visit ? 1 : 0));
+  if (state.visit) put(out, *state.visit);
+  out.put(state.visited);
+  out.put(state.tables);
+  out.put(static_cast<std::int64_t>(state.rejected.size()));
+  for (const auto& [reason, count] : state.rejected) {
+    out.put(reason);
+    out.put(count);
+  }
+  return out.bytes();
+}
+
+GroupState to_group_state(std::span<const std::byte> bytes) {
+  Numbers in(bytes);
+  GroupState state;
+  state.best.resize(at(in.number()));
+  for (Candidate& entry : state.best) entry = candidate(in);
+  state.waiting.resize(at(in.number()));
+  for (BoardEntry& entry : state.waiting) entry = board_entry(in);
+  if (in.number() != 0) state.visit = saved_visit(in);
+  state.visited = in.number();
+  state.tables = in.number();
+  state.rejected.resize(at(in.number()));
+  for (auto& [reason, count] : state.rejected) {
+    reason = in.text();
+    count = in.number();
+  }
+  return state;
+}
+
+std::vector<std::int64_t> to_numbers(const cost::PlacedPlan& plan) {
+  std::vector<std::int64_t> numbers{plan.dp, plan.dp_inner,
+                                    static_cast<std::int64_t>(plan.stages.size())};
+  for (const cost::PlacedStage& stage : plan.stages) {
+    numbers.insert(numbers.end(),
+                   {stage.strategy, stage.position, static_cast<std::int64_t>(stage.recompute),
+                    stage.zero, static_cast<std::int64_t>(stage.layers.size())});
+    numbers.insert(numbers.end(), stage.layers.begin(), stage.layers.end());
+  }
+  return numbers;
+}
+
+cost::PlacedPlan to_placed_plan(std::span<const std::int64_t> numbers) {
+  std::size_t next = 0;
+  const auto take = [&] {
+    if (next == numbers.size()) throw InvalidInput("a saved plan is cut short");
+    return numbers[next++];
+  };
+  cost::PlacedPlan plan;
+  plan.dp = take();
+  plan.dp_inner = take();
+  const std::int64_t stages = take();
+  for (std::int64_t i = 0; i < stages; ++i) {
+    cost::PlacedStage stage;
+    stage.strategy = static_cast<int>(take());
+    stage.position = take();
+    stage.recompute = static_cast<model::Recompute>(take());
+    stage.zero = static_cast<int>(take());
+    const std::int64_t layers = take();
+    for (std::int64_t l = 0; l < layers; ++l) stage.layers.push_back(static_cast<int>(take()));
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+}  // namespace nestplan::solver
