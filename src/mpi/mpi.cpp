@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace nestplan::mpi {
 namespace {
 
-constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+std::size_t most_at_once = std::size_t{1} << 30;
 
 int tag_of(Tag tag) { return static_cast<int>(tag); }
 
@@ -105,8 +107,8 @@ Comm Comm::split_by_node() const {
 }
 
 void Comm::broadcast(std::span<std::byte> data, int root) const {
-  for (std::size_t sent = 0; sent < data.size(); sent += kMostAtOnce) {
-    const std::size_t bytes = std::min(kMostAtOnce, data.size() - sent);
+  for (std::size_t sent = 0; sent < data.size(); sent += most_at_once) {
+    const std::size_t bytes = std::min(most_at_once, data.size() - sent);
     check(MPI_Bcast(data.data() + sent, static_cast<int>(bytes), MPI_BYTE, root, comm_),
           "MPI_Bcast");
   }
@@ -114,19 +116,33 @@ void Comm::broadcast(std::span<std::byte> data, int root) const {
 
 std::vector<std::vector<std::byte>> Comm::all_gather(std::span<const std::byte> mine) const {
   const auto ranks = static_cast<std::size_t>(size());
-  std::vector<int> counts(ranks);
-  const int count = count_of(mine.size());
-  check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, comm_), "MPI_Allgather");
-  std::vector<int> offsets(ranks, 0);
-  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
-  std::vector<std::byte> all(static_cast<std::size_t>(offsets.back() + counts.back()));
-  check(MPI_Allgatherv(mine.data(), count, MPI_BYTE, all.data(), counts.data(), offsets.data(),
-                       MPI_BYTE, comm_),
-        "MPI_Allgatherv");
-  std::vector<std::vector<std::byte>> result;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const auto begin = all.begin() + offsets[r];
-    result.emplace_back(begin, begin + counts[r]);
+  std::vector<std::uint64_t> sizes(ranks);
+  const std::uint64_t own = mine.size();
+  check(MPI_Allgather(&own, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, comm_),
+        "MPI_Allgather");
+  std::vector<std::vector<std::byte>> result(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) result[r].resize(sizes[r]);
+  const std::size_t longest = *std::max_element(sizes.begin(), sizes.end());
+  const std::size_t piece = std::max<std::size_t>(1, most_at_once / ranks);
+  std::vector<int> counts(ranks), offsets(ranks);
+  std::vector<std::byte> all;
+  for (std::size_t sent = 0; sent < longest; sent += piece) {
+    int total = 0;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      counts[r] =
+          static_cast<int>(std::min(piece, sizes[r] - std::min<std::size_t>(sent, sizes[r])));
+      offsets[r] = std::exchange(total, total + counts[r]);
+    }
+    all.resize(static_cast<std::size_t>(total));
+    const std::byte* next = mine.data() + std::min(sent, mine.size());
+    check(MPI_Allgatherv(next, counts[static_cast<std::size_t>(rank())], MPI_BYTE, all.data(),
+                         counts.data(), offsets.data(), MPI_BYTE, comm_),
+          "MPI_Allgatherv");
+    for (std::size_t r = 0; r < ranks; ++r) {
+      if (counts[r] == 0) continue;
+      std::memcpy(result[r].data() + sent, all.data() + offsets[r],
+                  static_cast<std::size_t>(counts[r]));
+    }
   }
   return result;
 }
@@ -161,20 +177,32 @@ double Comm::max(double value) const { return reduce(value, MPI_DOUBLE, MPI_MAX,
 
 double Comm::min(double value) const { return reduce(value, MPI_DOUBLE, MPI_MIN, comm_); }
 
+// The first piece is preceded by the size of all of them. Messages between two ranks with one tag
+// do not overtake each other.
 void Comm::send(std::span<const std::byte> data, int to, Tag tag) const {
-  check(MPI_Send(data.data(), count_of(data.size()), MPI_BYTE, to, tag_of(tag), comm_), "MPI_Send");
+  const std::uint64_t size = data.size();
+  check(MPI_Send(&size, 1, MPI_UINT64_T, to, tag_of(tag), comm_), "MPI_Send");
+  for (std::size_t sent = 0; sent < data.size(); sent += most_at_once) {
+    const std::size_t bytes = std::min(most_at_once, data.size() - sent);
+    check(MPI_Send(data.data() + sent, static_cast<int>(bytes), MPI_BYTE, to, tag_of(tag), comm_),
+          "MPI_Send");
+  }
 }
 
 std::vector<std::byte> Comm::receive(int from, Tag tag) const {
-  MPI_Status status;
-  check(MPI_Probe(from, tag_of(tag), comm_, &status), "MPI_Probe");
-  int bytes = 0;
-  check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  std::vector<std::byte> data(static_cast<std::size_t>(bytes));
-  check(MPI_Recv(data.data(), bytes, MPI_BYTE, from, tag_of(tag), comm_, MPI_STATUS_IGNORE),
-        "MPI_Recv");
+  std::uint64_t size = 0;
+  check(MPI_Recv(&size, 1, MPI_UINT64_T, from, tag_of(tag), comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+  std::vector<std::byte> data(size);
+  for (std::size_t had = 0; had < data.size(); had += most_at_once) {
+    const std::size_t bytes = std::min(most_at_once, data.size() - had);
+    check(MPI_Recv(data.data() + had, static_cast<int>(bytes), MPI_BYTE, from, tag_of(tag), comm_,
+                   MPI_STATUS_IGNORE),
+          "MPI_Recv");
+  }
   return data;
 }
+
+void set_most_bytes_at_once(std::size_t bytes) { most_at_once = bytes; }
 
 std::optional<int> Comm::probe(Tag tag) const {
   MPI_Status status;

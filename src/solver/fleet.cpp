@@ -13,9 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Downsets from which a lattice and the sums over it are worth sharing.
-constexpr std::int64_t kWorthSharing = 4096;
-
 /// When to stop a search, and why.
 class Watch {
  public:
@@ -166,7 +163,7 @@ class Climb {
     if (anybody(!failure.empty())) give_up(failure);
     if (anybody(storage.fills() && !mine)) return std::nullopt;
     const std::int64_t size = storage.agree(mine ? mine->size() : 0);
-    shared_ = size >= kWorthSharing;
+    shared_ = size >= settings_.share_from;
     if (shared_) return Lattice::shared(mine, storage);
     if (!mine) mine = enumerate(problem_.graph, {});
     return mine;

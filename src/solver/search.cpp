@@ -34,6 +34,9 @@ Search::Search(const Instance& instance, const SearchSettings& settings, const G
       configurations_(space_.list()),
       start_(Clock::now()),
       reported_(start_) {
+  for (const auto& of_rank : team_.all_gather_items(std::vector<double>{instance.bytes()})) {
+    instance_bytes_ = std::max(instance_bytes_, of_rank.front());
+  }
   if (settings.prune) incumbent_.hear(known);
   if (first_group_) {
     for (const auto& [reason, count] : from ? from->rejected : rejections(space_)) {
@@ -150,7 +153,7 @@ void Search::open(Active& active, const TableRequest& request) {
   }
   active.table = std::make_unique<Table>(instance_, active.placement, *active.layers,
                                          request.depths, request.combine, request.limits, team_);
-  const double bytes = active.table->bytes_per_rank() + instance_.bytes();
+  const double bytes = active.table->bytes_per_rank() + instance_bytes_;
   if (bytes > settings_.memory_limit_bytes) failure_ = describe_need(*active.table, bytes);
 }
 
@@ -232,7 +235,7 @@ void Search::report() {
   Progress progress;
   progress.seconds = std::chrono::duration<double>(now - start_).count();
   progress.configurations_total = static_cast<std::int64_t>(configurations_.size());
-  progress.configurations_done = progress.configurations_total - waiting_;
+  progress.configurations_done = progress.configurations_total - waiting_ - (active_ ? 1 : 0);
   if (active_ && active_->in_progress()) {
     progress.table_done = static_cast<double>(active_->table->next()) /
                           static_cast<double>(instance_.lattice().size());
@@ -259,8 +262,9 @@ void Search::post() {
       entries.push_back({visit.bound, visit.configuration, 1, static_cast<std::int64_t>(i)});
     }
   }
-  for (const BoardEntry& entry : entries) {
-    lower_bound_ = std::min(lower_bound_ == 0 ? entry.bound : lower_bound_, entry.bound);
+  if (!entries.empty()) {
+    const auto below = [](const BoardEntry& a, const BoardEntry& b) { return a.bound < b.bound; };
+    lower_bound_ = std::min_element(entries.begin(), entries.end(), below)->bound;
   }
   if (team_.rank() == 0) board_.post(std::move(entries));
 }

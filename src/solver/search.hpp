@@ -134,6 +134,7 @@ class Search {
   bool first_group_;
   const SavedSearch* from_;
   const SnapshotReader* cells_;
+  double instance_bytes_ = 0;  ///< of the rank that has most
   ConfigurationSpace space_;
   ClassCache classes_;
   std::vector<Configuration> configurations_;

@@ -31,6 +31,39 @@ TEST(Comm, BroadcastsFromAnyRank) {
   }
 }
 
+TEST(Comm, CutsWhatIsTooLongForOneMessage) {
+  const Comm world = Comm::duplicate(MPI_COMM_WORLD);
+  for (const std::size_t most : {1U, 7U, 1000U}) {
+    set_most_bytes_at_once(most);
+    const auto pattern = [](int rank) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(501 * rank));
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+      return bytes;
+    };
+    const auto all = world.all_gather(pattern(world.rank()));
+    for (int r = 0; r < world.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], pattern(r));
+    auto data = world.rank() == 0 ? pattern(3) : std::vector<std::byte>(pattern(3).size());
+    world.broadcast(data, 0);
+    EXPECT_EQ(data, pattern(3));
+    if (world.rank() == 0) {
+      for (int r = 1; r < world.size(); ++r) EXPECT_EQ(world.receive(r, Tag::kReply), pattern(r));
+    } else {
+      world.send(pattern(world.rank()), 0, Tag::kReply);
+    }
+  }
+  set_most_bytes_at_once(std::size_t{1} << 30);
+}
+
+TEST(Comm, SharesMemoryOfANode) {
+  const Comm world = Comm::duplicate(MPI_COMM_WORLD);
+  const Comm node = world.split_by_node();
+  const SharedMemory memory(node, 100);
+  if (node.rank() == 0) std::memset(memory.data(), 42, 100);
+  memory.synchronise();
+  EXPECT_EQ(memory.data()[99], std::byte{42});
+  memory.synchronise();
+}
+
 TEST(Comm, SplitsByColor) {
   const Comm world = Comm::duplicate(MPI_COMM_WORLD);
   const Comm part = world.split(world.rank() % 2, -world.rank());

@@ -37,6 +37,13 @@ const std::string kPlan = std::string(NESTPLAN_BINARY) +
                           "/inputs/clusters/h100-spine-leaf-1024.json --global-batch 512 ";
 const std::string kModel = "--model " NESTPLAN_SOURCE_DIR "/inputs/models/llama-3.1-8b ";
 
+/// Fit for double quotes in a shell.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '"' ? std::string("\\\"") : std::string(1, c);
+  return out;
+}
+
 std::size_t count(const std::string& text, const std::string& what) {
   std::size_t found = 0;
   for (std::size_t i = text.find(what); i != std::string::npos; i = text.find(what, i + 1)) ++found;
@@ -56,12 +63,52 @@ TEST(Ranks, BadUsageIsSaidOnce) {
       << outcome.out;
 }
 
-TEST(Ranks, AFileThatOneRankLacksEndsAll) {
-  const std::string good = kPlan + kModel;
-  const std::string bad = kPlan + "--model /nowhere/config.json";
-  const Outcome outcome = run(mpirun(2, good) + " : -n 1 " + bad);
+TEST(Ranks, AMissingFileIsSaidOnceAndEndsAll) {
+  const Outcome outcome = run(mpirun(3, kPlan + "--model /nowhere/config.json"));
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_EQ(count(outcome.out, "/nowhere/config.json"), 1U) << outcome.out;
+}
+
+TEST(Ranks, OtherArgumentsOnOneRankEndAll) {
+  const std::string good = kPlan + kModel;
+  const Outcome outcome = run(mpirun(2, good) + " : -n 1 " + good + "--tp 2");
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "rank 2 was started with other arguments than rank 0"), 1U)
+      << outcome.out;
+}
+
+TEST(Ranks, OnlyTheFirstReadsFiles) {
+  const std::string cluster = NESTPLAN_SOURCE_DIR "/inputs/clusters/h100-spine-leaf-1024.json";
+  const std::string plan = " plan --cluster /dev/stdin --global-batch 512 ";
+  const Outcome outcome = run(mpirun(3, NESTPLAN_BINARY + plan + kModel) + " < " + cluster);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "iteration"), 1U) << outcome.out;
+}
+
+TEST(Ranks, AConfigurationMayBeAPipe) {
+  const std::string plan = " plan --config /dev/stdin ";
+  const std::string text = "printf '[plan]\\nglobal-batch = 512\\n' | ";
+  const std::string cluster =
+      "--cluster " NESTPLAN_SOURCE_DIR "/inputs/clusters/h100-spine-leaf-1024.json ";
+  const Outcome outcome =
+      run("sh -c \"" + text + mpirun(2, NESTPLAN_BINARY + plan) + kModel + cluster + "\"");
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+}
+
+TEST(Ranks, AFailureOfAllIsSaidByTheFirst) {
+  std::string graph =
+      R"({"format": "nestplan.graph/1", "name": "wide", "strategies": [{"id": "s", "tp": 1}], )"
+      R"("edges": [], "layers": [)";
+  for (int i = 0; i < 30; ++i) {
+    graph += (i > 0 ? ", " : "") + (R"({"id": "l)" + std::to_string(i)) +
+             R"(", "costs": {"s": {"forward_s": 1, "backward_s": 1, "parameters": 1, )"
+             R"("activation_bytes": 1}}})";
+  }
+  const Outcome outcome = run("sh -c \"echo '" + escaped(graph + "]}") + "' | " +
+                              mpirun(3, kPlan + "--graph /dev/stdin") + "\"");
+  EXPECT_EQ(outcome.code, 6) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "nestplan: rank 0: the graph"), 1U) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "downsets"), 1U) << outcome.out;
 }
 
 TEST(Ranks, InfeasibleIsTheSameCodeEverywhere) {

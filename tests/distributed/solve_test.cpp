@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <random>
 
 #include "nestplan/io/files.hpp"
+#include "support/branching.hpp"
 #include "support/random_problem.hpp"
 
 namespace nestplan::distributed {
@@ -69,72 +69,29 @@ TEST(DistributedSolve, EqualsSerialOnRandomProblems) {
   }
 }
 
-/// Branches of `length` layers from one source to one sink, with irregular costs.
-model::Problem branching(int branches, int length, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto draw = [&random](double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(random);
-  };
-  model::Problem problem;
-  problem.graph.name = "branching";
-  problem.graph.strategies = {{"tp1", 1, 1, 1, 1, 1, 1}, {"tp2", 2, 1, 1, 1, 1, 1}};
-  const auto add = [&](const std::string& id) {
-    const double forward = draw(1e-4, 1e-3);
-    model::LayerCost one{forward, 2 * forward, 1e7, 0, 4e7, 1e6, {}};
-    model::LayerCost two{forward / 1.8, forward / 0.9, 5e6, 0, 2e7, 1e6, {}};
-    two.collectives.push_back(
-        {model::Phase::kForward, model::CollectiveOp::kAllReduce, model::GroupKind::kTensor, 1e6});
-    problem.graph.layers.push_back({id, {one, two}});
-    return static_cast<int>(problem.graph.layers.size()) - 1;
-  };
-  const auto connect = [&](int from, int to) {
-    const double bytes = draw(1e5, 1e6);
-    problem.graph.edges.push_back({from, to, {bytes, bytes}});
-  };
-  const int source = add("source");
-  std::vector<int> ends;
-  for (int b = 0; b < branches; ++b) {
-    int last = source;
-    for (int i = 0; i < length; ++i) {
-      const int next = add("b" + std::to_string(b) + "." + std::to_string(i));
-      connect(last, next);
-      last = next;
-    }
-    ends.push_back(last);
-  }
-  const int sink = add("sink");
-  for (const int end : ends) connect(end, sink);
-  problem.cluster.name = "c";
-  problem.cluster.device = {"d", 2e9, 0, {{"bf16", 1e14}}, 1e12};
-  problem.cluster.network.levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 6, 1e10, 5e-6, 2}};
-  problem.options.global_batch = 24;
-  model::quantise_counts(problem.graph);
-  return problem;
-}
-
 TEST(DistributedSolve, EqualsSerialOnBranches) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
   for (const bool per_stage : {false, true}) {
     for (const model::Objective objective : {model::Objective::k1F1B, model::Objective::kPaper}) {
-      model::Problem problem = branching(2, 5, 11);
+      model::Problem problem = testing::branching(2, 5, 11);
       problem.options.per_stage_strategies = per_stage;
       problem.options.objective = objective;
       expect_same_plan(problem, world, per_stage ? "per stage" : "uniform");
     }
   }
-  expect_same_plan(branching(3, 4, 5), world, "three branches");
+  expect_same_plan(testing::branching(3, 4, 5), world, "three branches");
 }
 
 TEST(DistributedSolve, GivesTheReasonWhenNothingFits) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-  model::Problem problem = branching(2, 3, 3);
+  model::Problem problem = testing::branching(2, 3, 3);
   problem.cluster.device.memory_bytes = 1e7;
   expect_same_plan(problem, world, "infeasible");
 }
 
 TEST(DistributedSolve, StopsEverywhereAtATimeLimit) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-  model::Problem problem = branching(2, 12, 9);
+  model::Problem problem = testing::branching(2, 12, 9);
   problem.options.per_stage_strategies = true;
   solver::SearchSettings settings;
   settings.time_limit_s = 0.2;
@@ -152,7 +109,7 @@ TEST(DistributedSolve, StopsEverywhereAtATimeLimit) {
 
 TEST(DistributedSolve, RefusesATableThatNoRankHasRoomFor) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
-  const model::Problem problem = branching(2, 5, 11);
+  const model::Problem problem = testing::branching(2, 5, 11);
   const auto network = cost::make_network(problem.cluster);
   solver::SearchSettings settings;
   settings.memory_limit_bytes = 100;

@@ -31,9 +31,9 @@ std::string document(model::Plan plan, const model::Problem& problem) {
 /// What became of a search that was stopped again and again.
 struct Relay {
   model::Plan plan;
-  int runs = 0;          ///< that ended with a saved state
-  int half_tables = 0;   ///< saved
-  int between = 0;       ///< saved between two tables of a configuration
+  int runs = 0;         ///< that ended with a saved state
+  int half_tables = 0;  ///< saved
+  int between = 0;      ///< saved between two tables of a configuration
 };
 
 /// Searches in runs that are stopped after about `polls` polls each, every one from what the last

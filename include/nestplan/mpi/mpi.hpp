@@ -64,7 +64,11 @@ class SharedMemory {
   std::byte* data_ = nullptr;
 };
 
-/// A communicator of our own: errors come back as exceptions.
+/// MPI counts are ints: bytes travel in pieces of no more than this, 1 GiB unless tests set less.
+void set_most_bytes_at_once(std::size_t bytes);
+
+/// A communicator of our own: errors come back as exceptions. Bytes may be of any number, doubles
+/// up to 2^31 - 1 at once.
 class Comm {
  public:
   Comm() = default;
@@ -84,9 +88,9 @@ class Comm {
   /// Ranks that share memory. *Collective.*
   Comm split_by_node() const;
 
-  /// In pieces of at most 1 GiB. *Collective.*
+  /// *Collective.*
   void broadcast(std::span<std::byte> data, int root) const;
-  /// Everybody's bytes, by rank; at most 2 GiB together. *Collective.*
+  /// Everybody's bytes, by rank. *Collective.*
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) const;
   Request all_gather_doubles(std::span<const double> mine, const std::vector<int>& counts,
                              const std::vector<int>& offsets, double* all) const;

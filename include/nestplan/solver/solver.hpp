@@ -35,6 +35,8 @@ struct SearchSettings {
   std::function<bool()> stop_requested;           ///< polled now and then, if set
   const Checkpoints* checkpoints = nullptr;
   double memory_limit_bytes = std::numeric_limits<double>::infinity();  ///< of one rank, for tables
+  /// Downsets from which the ranks of a node share lattice and sums.
+  std::int64_t share_from = 4096;
   bool prune = true;     ///< false: fill every table in full (tests and measurements)
   bool collapse = true;  ///< false: keep every dimension even where it is forced (tests)
 };
