@@ -5,11 +5,11 @@
 # Does nothing when all is there. Needs root or sudo otherwise.
 set -euo pipefail
 
-packages=(g++ make cmake openmpi-bin libopenmpi-dev libboost-serialization-dev
+packages=(g++ make cmake openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libboost-serialization-dev
           nlohmann-json3-dev libfmt-dev libcli11-dev)
 case "${1:-}" in
   "") ;;
-  --tests) packages+=(libgtest-dev clang-format ccache git) ;;
+  --tests) packages+=(libgtest-dev clang-format ccache git hdf5-tools slurm-wlm munge) ;;
   *) echo "usage: $(basename "$0") [--tests]" >&2; exit 2 ;;
 esac
 

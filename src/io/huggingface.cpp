@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/huggingface_config.hpp"
+#include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -399,10 +400,17 @@ model::Architecture read_dense(const Config& config, const std::string& type,
   return a;
 }
 
+std::filesystem::path model_file(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "config.json" : path;
+}
+
 model::Model read_model(const std::filesystem::path& path) {
-  const std::filesystem::path file =
-      std::filesystem::is_directory(path) ? path / "config.json" : path;
-  const Document document = Document::read(file);
+  const std::filesystem::path file = model_file(path);
+  return parse_model(read_text(file), file);
+}
+
+model::Model parse_model(std::string_view text, const std::filesystem::path& file) {
+  const Document document(text, file.string());
   const Config config(document.root());
   // diffusers names the class where transformers names the type
   const auto class_name = config.find("_class_name");

@@ -14,7 +14,7 @@ allowed_for() {
     cost) echo "util model" ;;
     lattice) echo "util model" ;;
     solver) echo "util model cost lattice" ;;
-    io) echo "util model cost" ;;
+    io) echo "util model cost solver mpi" ;;  # of solver: snapshot.hpp
     mpi) echo "util" ;;
     distributed) echo "util model cost lattice solver mpi" ;;
     cli) echo "util model cost lattice solver io mpi distributed" ;;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "nestplan/model/architecture.hpp"
 #include "nestplan/model/model.hpp"
@@ -28,6 +29,12 @@ namespace nestplan::io {
 /// a model type that is unknown or cannot be read, and for a file that cannot be opened; IoError
 /// if the system fails while reading.
 model::Model read_model(const std::filesystem::path& path);
+
+/// The same for the text of such a file, which `file` names.
+model::Model parse_model(std::string_view text, const std::filesystem::path& file);
+
+/// `path`, or the `config.json` inside of it if it is a directory.
+std::filesystem::path model_file(const std::filesystem::path& path);
 
 /// The same for dense transformers alone.
 model::Architecture read_architecture(const std::filesystem::path& path);
