@@ -1,6 +1,7 @@
 #include "nestplan/cli/app.hpp"
 
 #include <functional>
+#include <span>
 
 #include "cli/command_line.hpp"
 #include "cli/commands.hpp"
@@ -23,7 +24,10 @@ ExitCode on_first(const Ranks& ranks, const std::function<ExitCode()>& command) 
 
 ExitCode run(int argc, const char* const* argv, const Ranks& ranks) {
   prepare_standard_streams();
-  const Invocation invocation = parse_command_line(argc, argv);
+  ranks.refuse_different_arguments(
+      std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+  const Invocation invocation = parse_command_line(
+      argc, argv, [&](const std::string& path) { return ranks.read_text(path); });
   if (invocation.text) {
     print_result(*invocation.text);
     return ExitCode::kDone;
@@ -31,9 +35,13 @@ ExitCode run(int argc, const char* const* argv, const Ranks& ranks) {
   switch (invocation.command) {
     case Command::kPlan:
       return run_plan(invocation.flags, ranks);
+    case Command::kResume:
+      return run_resume(invocation.flags, invocation.files.front(), ranks);
     case Command::kEvaluate:
       return on_first(ranks,
                       [&] { return run_evaluate(invocation.flags, invocation.files.front()); });
+    case Command::kBatch:
+      return run_batch(invocation.flags, invocation.files.front(), ranks);
     case Command::kInspect:
       return on_first(ranks, [&] { return run_inspect(invocation.flags, invocation.files); });
   }

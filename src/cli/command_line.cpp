@@ -8,7 +8,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -26,18 +25,22 @@ struct Subcommand {
 
 constexpr Subcommand kSubcommands[] = {
     {Command::kPlan, "plan", "find the fastest plan that fits, with a proof of how good it is"},
+    {Command::kResume, "resume", "go on with a search that was stopped, from its checkpoint"},
     {Command::kEvaluate, "evaluate", "cost of a given plan, stage by stage"},
-    {Command::kInspect, "inspect", "what is in a model, cluster, graph or plan file"},
+    {Command::kBatch, "batch", "plan many jobs from one file, with a summary at the end"},
+    {Command::kInspect, "inspect", "what is in a model, cluster, graph, plan or checkpoint file"},
 };
 
-/// Names of the options of a command that a configuration file may set.
+/// What a configuration file may set.
+bool is_config_option(const Option& option) {
+  return option.belongs_to(Command::kPlan) && option.name != "config" &&
+         option.name != "dump-config";
+}
+
 std::vector<std::string> config_keys() {
   std::vector<std::string> keys;
   for (const Option& option : options()) {
-    if (option.belongs_to(Command::kPlan) && option.name != "config" &&
-        option.name != "dump-config") {
-      keys.emplace_back(option.name);
-    }
+    if (is_config_option(option)) keys.emplace_back(option.name);
   }
   return keys;
 }
@@ -99,8 +102,8 @@ std::string_view flag_part(std::string_view argument) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// Items of the `[plan]` section of a configuration file.
-RawValues read_config(const std::string& path) {
-  std::istringstream file(io::read_text(path));
+RawValues parse_config(const std::string& path, const std::string& text) {
+  std::istringstream file(text);
   const std::vector<std::string> keys = config_keys();
   RawValues values;
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {
@@ -121,8 +124,8 @@ RawValues read_config(const std::string& path) {
 }
 
 /// Flags over file: what is not on the command line comes from the file.
-void add_config(const std::string& path, RawValues& raw) {
-  RawValues from_file = read_config(path);
+void add_config(const std::string& path, const std::string& text, RawValues& raw) {
+  RawValues from_file = parse_config(path, text);
   try {
     parse_flags(Command::kPlan, from_file);
   } catch (const InvalidConfig& error) {
@@ -155,6 +158,7 @@ class ConfigWriter {
   std::string operator()(const Choice& type) const { return scalar(flags_.*type.field); }
   std::string operator()(const IntegerList& type) const { return list(flags_.*type.field); }
   std::string operator()(const RealList& type) const { return list(flags_.*type.field); }
+  std::string operator()(const WordList& type) const { return list(flags_.*type.field); }
   std::string operator()(const ChoiceList& type) const { return list(flags_.*type.field); }
 
  private:
@@ -208,14 +212,38 @@ void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
     if (option.belongs_to(subcommand.command)) add_option(*sub, option, raw);
   }
   sub->set_help_flag("-h,--help", "print this and stop")->group("Run and output");
-  if (subcommand.command == Command::kEvaluate) {
+  if (subcommand.command == Command::kPlan) {
+    sub->footer(
+        "SIGINT, SIGTERM and SIGUSR1 end the search with the best plan so far (exit code 4), and\n"
+        "with --checkpoint save it first: the same command, or `nestplan resume FILE`, goes on, "
+        "with\n"
+        "any number of ranks. A checkpoint whose search is done is kept and gives its plan at "
+        "once.\n"
+        "Under mpirun send it SIGUSR1, which it hands on to the ranks; after SIGINT and SIGTERM "
+        "it\n"
+        "kills them a moment later and ends with 1, whatever they end with.");
+  } else if (subcommand.command == Command::kResume) {
+    sub->add_option("FILE", files, "the checkpoint, of nestplan plan --checkpoint FILE");
+    sub->footer(
+        "The file knows what is planned: its inputs need not be there any more. Any number of "
+        "ranks\n"
+        "goes on, to the same plan. If FILE is damaged or missing, FILE.1, the save before it, is "
+        "taken.");
+  } else if (subcommand.command == Command::kEvaluate) {
     sub->add_option("PLAN", files, "the plan, a nestplan.plan/1 file");
     sub->footer(
         "Takes the flags of the search, so that they can be repeated; what the plan fixes stays: "
         "its\n"
         "layers, strategies, micro-batch and dp, and any position, recompute and ZeRO it names.");
+  } else if (subcommand.command == Command::kBatch) {
+    sub->add_option("BATCH", files, "the jobs, a nestplan.batch/1 file");
+    sub->footer(
+        "A job that is finished in the directory of -o with the same inputs and options is not\n"
+        "repeated; one that fails does not stop the others. Exit codes: 0 every job has its best\n"
+        "plan; 4 a signal came; else that of the most serious job, in the order 1, 5, 6, 2, 4, 3.");
   } else if (subcommand.command == Command::kInspect) {
-    sub->add_option("FILES", files, "what to describe: models, clusters, graphs, plans");
+    sub->add_option("FILES", files,
+                    "what to describe: models, clusters, graphs, plans, checkpoints");
   }
 }
 
@@ -236,14 +264,26 @@ Command chosen_command(const CLI::App& app) {
   }
   if (!app.remaining().empty()) refuse_argument(app.remaining().front(), nullptr);
   if (chosen == nullptr) {
-    throw InvalidConfig("a command is needed: plan, evaluate or inspect (see nestplan --help)");
+    throw InvalidConfig(
+        "a command is needed: plan, resume, evaluate, batch or inspect (see nestplan --help)");
   }
   return chosen->command;
 }
 
+/// Throws InvalidConfig unless the command has as many files as it takes.
+void check_files(const Invocation& invocation) {
+  const char* wanted = nullptr;
+  if (invocation.command == Command::kEvaluate) wanted = "evaluate: one plan file";
+  if (invocation.command == Command::kResume) wanted = "resume: one checkpoint";
+  if (invocation.command == Command::kBatch) wanted = "batch: one batch file";
+  if (wanted != nullptr && invocation.files.size() != 1) {
+    throw InvalidConfig(fmt::format("{} is needed, {} given", wanted, invocation.files.size()));
+  }
+}
+
 }  // namespace
 
-Invocation parse_command_line(int argc, const char* const* argv) {
+Invocation parse_command_line(int argc, const char* const* argv, const FileReader& read) {
   Invocation invocation;
   RawValues raw;
   CLI::App app;
@@ -269,21 +309,19 @@ Invocation parse_command_line(int argc, const char* const* argv) {
   }
 
   invocation.command = chosen_command(app);
-  if (invocation.command == Command::kEvaluate && invocation.files.size() != 1) {
-    throw InvalidConfig(
-        fmt::format("evaluate: one plan file is needed, {} given", invocation.files.size()));
+  check_files(invocation);
+  if (raw.contains("config")) {
+    const std::string path = parse_flags(invocation.command, raw).config;
+    add_config(path, read(path), raw);
   }
-  const auto config = raw.find("config");
-  if (config != raw.end()) add_config(parse_flags(invocation.command, raw).config, raw);
   invocation.flags = parse_flags(invocation.command, raw);
   return invocation;
 }
 
 std::string dump_config(const Flags& flags) {
-  const std::vector<std::string> keys = config_keys();
   std::string text = fmt::format("[{}]\n", kSection);
   for (const Option& option : options()) {
-    if (std::find(keys.begin(), keys.end(), option.name) == keys.end()) continue;
+    if (!is_config_option(option)) continue;
     const std::string value = std::visit(ConfigWriter(option, flags), option.type);
     text += fmt::format("# {}\n", option.help);
     text += value.empty() ? fmt::format("# {} =\n", option.name)

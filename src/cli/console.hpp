@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -22,10 +23,12 @@ void unmute();
 /// True if `file` is where stdout goes.
 bool names_standard_output(const std::string& file);
 
-/// True if stderr is a terminal.
+/// True if stderr is a terminal, and its columns if it is (80 if it does not tell).
 bool stderr_is_terminal();
+std::size_t stderr_columns();
 
-/// From here on SIGINT and SIGTERM ask the search to stop; a second one ends the process.
+/// From here on SIGINT, SIGTERM and SIGUSR1 (which mpirun passes on) ask the search to stop; a
+/// second one ends the process.
 void install_stop_handlers();
 
 /// A stop was asked for.

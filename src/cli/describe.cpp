@@ -24,10 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string line(std::string_view label, const std::string& text) {
-  return fmt::format("  {:<14}{}\n", label, text);
-}
-
 std::string title(const char* kind, const std::string& name, const std::string& path) {
   return fmt::format("{} {} ({})\n", kind, printable(name), printable(path));
 }
@@ -225,19 +221,21 @@ Details details_of(const model::Architecture& a) {
   const std::int64_t head = model::head_parameters(a).total(a.vocab);
   const std::int64_t total = model::total_parameters(a);
   Details d;
-  d.text =
-      line("family", fmt::format("{}, {}", a.family, a.causal ? "decoder" : "encoder")) +
-      line("layers", util::format_count(a.layers)) + line("hidden", util::format_count(a.hidden)) +
-      line("attention",
-           fmt::format("{} heads of {}, {} for keys and values", a.heads, a.head_dim, a.kv_heads)) +
-      line("MLP", fmt::format("{}{}", util::format_count(a.ffn), a.gated_mlp ? ", gated" : "")) +
-      line("vocabulary", fmt::format("{}{}", util::format_count(a.vocab),
-                                     a.tied_embeddings ? ", tied output layer" : "")) +
-      line("positions", util::format_count(a.max_positions)) +
-      line("parameters", parameters_text(total)) + line("  embedding", parameters_text(embedding)) +
-      line("  layer",
-           fmt::format("{} × {}", util::format_count(a.layers), parameters_text(block))) +
-      line("  head", parameters_text(head));
+  d.text = described("family", fmt::format("{}, {}", a.family, a.causal ? "decoder" : "encoder")) +
+           described("layers", util::format_count(a.layers)) +
+           described("hidden", util::format_count(a.hidden)) +
+           described("attention", fmt::format("{} heads of {}, {} for keys and values", a.heads,
+                                              a.head_dim, a.kv_heads)) +
+           described("MLP",
+                     fmt::format("{}{}", util::format_count(a.ffn), a.gated_mlp ? ", gated" : "")) +
+           described("vocabulary", fmt::format("{}{}", util::format_count(a.vocab),
+                                               a.tied_embeddings ? ", tied output layer" : "")) +
+           described("positions", util::format_count(a.max_positions)) +
+           described("parameters", parameters_text(total)) +
+           described("  embedding", parameters_text(embedding)) +
+           described("  layer",
+                     fmt::format("{} × {}", util::format_count(a.layers), parameters_text(block))) +
+           described("  head", parameters_text(head));
   d.json = Json{{"causal", a.causal},
                 {"layers", a.layers},
                 {"hidden", a.hidden},
@@ -257,11 +255,12 @@ Details details_of(const model::Architecture& a) {
 Details details_of(const model::EncoderDecoder& m) {
   const std::int64_t total = model::total_parameters(m);
   Details d;
-  d.text = line("family", fmt::format("{}, encoder and decoder", m.family)) +
-           line("encoder", stack_text(m.encoder)) + line("decoder", stack_text(m.decoder)) +
-           line("vocabulary", fmt::format("{}{}", util::format_count(m.decoder.vocab),
+  d.text =
+      described("family", fmt::format("{}, encoder and decoder", m.family)) +
+      described("encoder", stack_text(m.encoder)) + described("decoder", stack_text(m.decoder)) +
+      described("vocabulary", fmt::format("{}{}", util::format_count(m.decoder.vocab),
                                           m.decoder.tied_embeddings ? ", tied output layer" : "")) +
-           line("parameters", parameters_text(total));
+      described("parameters", parameters_text(total));
   d.json = Json{{"encoder", stack_json(m.encoder)},
                 {"decoder", stack_json(m.decoder)},
                 {"vocab", m.decoder.vocab},
@@ -275,19 +274,19 @@ Details details_of(const model::Multimodal& m) {
   const std::int64_t text = model::total_parameters(m.text);
   Details d;
   Json parameters{{"total", total}};
-  std::string counts = line("parameters", parameters_text(total));
-  d.text = line("family", fmt::format("{}, towers and a language model", m.family));
+  std::string counts = described("parameters", parameters_text(total));
+  d.text = described("family", fmt::format("{}, towers and a language model", m.family));
   for (const model::Tower& tower : m.towers) {
     const std::int64_t own = model::total_parameters(tower);
-    d.text += line(tower.id, stack_text(tower.blocks));
+    d.text += described(tower.id, stack_text(tower.blocks));
     d.json[tower.id] = stack_json(tower.blocks);
-    counts += line("  " + tower.id, parameters_text(own));
+    counts += described("  " + tower.id, parameters_text(own));
     parameters[tower.id] = own;
   }
   parameters["text"] = text;
-  d.text += line("text", stack_text(m.text)) +
-            line("vocabulary", util::format_count(m.text.vocab)) + counts +
-            line("  text", parameters_text(text));
+  d.text += described("text", stack_text(m.text)) +
+            described("vocabulary", util::format_count(m.text.vocab)) + counts +
+            described("  text", parameters_text(text));
   d.json["text"] = stack_json(m.text);
   d.json["vocab"] = m.text.vocab;
   d.json["parameters"] = parameters;
@@ -305,10 +304,11 @@ Details details_of(const model::UNet& m) {
         {{"channels", level.channels}, {"depth", level.depth}, {"heads", level.heads}});
   }
   Details d;
-  d.text = line("family", fmt::format("{}, a U-Net", m.family)) + line("channels", levels) +
-           line("image",
+  d.text =
+      described("family", fmt::format("{}, a U-Net", m.family)) + described("channels", levels) +
+      described("image",
                 fmt::format("{} × {} latents of {}", m.sample_size, m.sample_size, m.in_channels)) +
-           line("parameters", parameters_text(total));
+      described("parameters", parameters_text(total));
   d.json = Json{
       {"levels", json_levels}, {"sample_size", m.sample_size}, {"parameters", {{"total", total}}}};
   return d;
@@ -345,23 +345,23 @@ Description describe_model(const std::string& path, const Flags& flags) {
   d.json.update(details.json);
   if (std::holds_alternative<model::Architecture>(m)) {
     const double per_token = flops / static_cast<double>(options.sequence);
-    d.text +=
-        line("training",
-             fmt::format("{} per token, forward and backward, at {} tokens per sequence",
-                         util::format_si(per_token, "FLOP"), util::format_count(options.sequence)));
+    d.text += described(
+        "training",
+        fmt::format("{} per token, forward and backward, at {} tokens per sequence",
+                    util::format_si(per_token, "FLOP"), util::format_count(options.sequence)));
     d.json["sequence"] = options.sequence;
     d.json["flops_per_token"] = per_token;
   } else {
     d.text +=
-        line("training", fmt::format("{} per sample, forward and backward ({})",
-                                     util::format_si(flops, "FLOP"), tokens_text(m, options)));
+        described("training", fmt::format("{} per sample, forward and backward ({})",
+                                          util::format_si(flops, "FLOP"), tokens_text(m, options)));
     if (has_sequence(m)) d.json["sequence"] = options.sequence;
   }
   d.json["flops_per_sample"] = flops;
-  d.text += line("graph", fmt::format("{} layers, {} edges, {} downsets (granularity {})",
-                                      util::format_count(std::ssize(outline.layers)),
-                                      util::format_count(std::ssize(outline.edges)),
-                                      downsets_text(downsets), granularity));
+  d.text += described("graph", fmt::format("{} layers, {} edges, {} downsets (granularity {})",
+                                           util::format_count(std::ssize(outline.layers)),
+                                           util::format_count(std::ssize(outline.edges)),
+                                           downsets_text(downsets), granularity));
   d.json["graph"] = {{"granularity", granularity},
                      {"layers", outline.layers.size()},
                      {"edges", outline.edges.size()},
@@ -404,9 +404,9 @@ Description describe_cluster(const std::string& path, std::string_view text) {
 
   Description d;
   d.text = title("cluster", cluster.name, path) +
-           line("devices", util::format_count(cluster.devices())) +
-           line("device", device_text(cluster.device)) +
-           line("collectives", cluster.network.collectives) + '\n' + table.text(1) + '\n' +
+           described("devices", util::format_count(cluster.devices())) +
+           described("device", device_text(cluster.device)) +
+           described("collectives", cluster.network.collectives) + '\n' + table.text(1) + '\n' +
            tree_text(cluster);
   d.json = Json{{"kind", "cluster"},
                 {"file", path},
@@ -461,13 +461,14 @@ Description describe_graph(const std::string& path, std::string_view text) {
   }
 
   Description d;
-  d.text = title("graph", graph.name, path) +
-           line("layers", fmt::format("{}: {}", graph.layers.size(),
+  d.text =
+      title("graph", graph.name, path) +
+      described("layers", fmt::format("{}: {}", graph.layers.size(),
                                       shortened(names_text(layer_ids(graph)), 90))) +
-           line("edges", fmt::format("{}", graph.edges.size())) +
-           line("shape", chain ? "a chain: stages can be cut in one order only" : "branching") +
-           line("downsets", downsets_text(downsets)) +
-           "\n  sums over the layers, per device and micro-batch\n" + table.text(0);
+      described("edges", fmt::format("{}", graph.edges.size())) +
+      described("shape", chain ? "a chain: stages can be cut in one order only" : "branching") +
+      described("downsets", downsets_text(downsets)) +
+      "\n  sums over the layers, per device and micro-batch\n" + table.text(0);
   d.json = Json{{"kind", "graph"},
                 {"file", path},
                 {"name", graph.name},
@@ -477,6 +478,10 @@ Description describe_graph(const std::string& path, std::string_view text) {
                 {"downsets", downsets_json(downsets)},
                 {"strategies", strategies}};
   return d;
+}
+
+std::string described(std::string_view label, const std::string& text) {
+  return fmt::format("  {:<14}{}\n", label, text);
 }
 
 Description describe_plan(const std::string& path, std::string_view text) {
@@ -499,8 +504,8 @@ Description describe_plan(const std::string& path, std::string_view text) {
   Description d;
   const std::string name =
       fmt::format("of {} on {}", member_text(plan, "model"), member_text(plan, "cluster"));
-  d.text = fmt::format("plan {} ({})\n", name, printable(path)) + line("status", summary) +
-           line("strategy", degrees);
+  d.text = fmt::format("plan {} ({})\n", name, printable(path)) + described("status", summary) +
+           described("strategy", degrees);
   if (plan.contains("stages")) d.text += '\n' + stages_text(plan.at("stages"));
   d.json = Json{{"kind", "plan"}, {"file", path}};
   for (const auto& [key, value] : plan.items()) {

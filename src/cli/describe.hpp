@@ -21,4 +21,14 @@ Description describe_cluster(const std::string& path, std::string_view text);
 Description describe_graph(const std::string& path, std::string_view text);
 Description describe_plan(const std::string& path, std::string_view text);
 
+/// A saved search. Where the file is damaged or missing and its previous generation is good, that
+/// is described, after a warning.
+Description describe_checkpoint(const std::string& path);
+
+/// Whether the file, or its previous generation in its absence, may be a saved search.
+bool is_checkpoint(const std::string& path);
+
+/// "  label         text", ended.
+std::string described(std::string_view label, const std::string& text);
+
 }  // namespace nestplan::cli

@@ -18,8 +18,12 @@ namespace {
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kEvaluate = static_cast<unsigned>(Command::kEvaluate);
 constexpr unsigned kInspect = static_cast<unsigned>(Command::kInspect);
+constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
 constexpr unsigned kSolving = kPlan | kEvaluate;
-constexpr unsigned kAll = kPlan | kEvaluate | kInspect;
+constexpr unsigned kDescribing = kPlan | kEvaluate | kInspect;
+constexpr unsigned kResume = static_cast<unsigned>(Command::kResume);
+constexpr unsigned kSearching = kPlan | kResume;
+constexpr unsigned kAll = kDescribing | kBatch | kResume;
 
 /// Large enough for every machine, small enough that products of two stay exact.
 constexpr std::int64_t kMost = 1'000'000'000;
@@ -29,25 +33,25 @@ constexpr std::string_view kSpace = "What the search may choose";
 constexpr std::string_view kModel = "What is assumed";
 constexpr std::string_view kRun = "Run and output";
 
-constexpr std::array<Option, 31> kOptions{{
-    {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "", kAll,
-     Text{&Flags::model}},
+constexpr std::array<Option, 39> kOptions{{
+    {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
+     kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
-     "", kAll, Text{&Flags::graph}},
-    {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "", kAll,
+     "", kDescribing, Text{&Flags::graph}},
+    {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "", kDescribing,
      Text{&Flags::cluster}},
     {"global-batch", "", "N", kInputs, "sequences per iteration", "", kSolving,
      Integer{&Flags::global_batch, 1}},
     {"seq", "", "N", kInputs,
      "tokens per sequence (--model: 4096 or the model's longest; --graph: to count tokens)", "",
-     kAll, Integer{&Flags::seq, 1}},
+     kDescribing, Integer{&Flags::seq, 1}},
     {"tokens", "", "PART=N,…", kInputs,
-     "tokens per sample of a model's other parts: decoder, vision, audio, text", "", kAll,
+     "tokens per sample of a model's other parts: decoder, vision, audio, text", "", kDescribing,
      Text{&Flags::tokens}},
     {"granularity", "", "NAME", kInputs,
      "what is one layer of a --model: layer (of the model), block (attention and MLP apart), "
-     "operator",
-     "layer", kAll, Choice{&Flags::granularity, cost::granularity_names}},
+     "operator; of a part by itself: block,vision=operator",
+     "layer", kDescribing, Text{&Flags::granularity}},
 
     {"micro-batch", "", "N,…", kSpace,
      "sequences per micro-batch (--model: 1,2,4; --graph: all it has)", "", kSolving,
@@ -86,22 +90,41 @@ constexpr std::array<Option, 31> kOptions{{
      Text{&Flags::precision}},
 
     {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
-     kPlan, Duration{&Flags::time_limit}},
+     kSearching, Duration{&Flags::time_limit}},
+    {"checkpoint", "", "FILE", kRun,
+     "save the search there, and go on from what is there if it is the same search", "", kPlan,
+     Text{&Flags::checkpoint}},
+    {"checkpoint-every", "", "SECONDS", kRun, "how often to save, besides on stopping (300)", "",
+     kSearching, Duration{&Flags::checkpoint_every}},
     {"grid", "", "GxDxS", kRun,
      "ranks: G groups that take configurations, each of D shares of the downsets x S blocks of the "
      "depths (chosen)",
-     "", kPlan, Text{&Flags::grid}},
+     "", kSearching, Text{&Flags::grid}},
+    {"ranks-per-job", "", "N", kRun,
+     "ranks that work on one job together (1, or more where there are more ranks than jobs)", "",
+     kBatch, Integer{&Flags::ranks_per_job, 1}},
+    {"only", "", "NAME,…", kRun, "only these jobs", "", kBatch, WordList{&Flags::only}},
+    {"task", "", "I/N", kRun,
+     "only every N-th job, from the I-th (1 to N) on: one task of a job array", "", kBatch,
+     Text{&Flags::task}},
     {"single-process", "", "", kRun, "one process is meant, whatever the batch system says", "",
-     kPlan, Switch{&Flags::single_process}},
+     kSearching | kBatch, Switch{&Flags::single_process}},
     {"output", "o", "FILE", kRun, "write the plan there as nestplan.plan/1 (- is stdout)", "",
-     kSolving, Text{&Flags::output}},
+     kSolving | kResume, Text{&Flags::output}},
+    {"output", "o", "DIR", kRun,
+     "write every plan there as NAME.plan.json, and what is finished as NAME.done.json", "", kBatch,
+     Text{&Flags::output}},
+    {"csv", "", "FILE", kRun, "write the summary there as CSV (- is stdout)", "", kBatch,
+     Text{&Flags::csv}},
     {"config", "", "FILE", kRun, "options from the file's [plan] section; flags win", "", kPlan,
      Text{&Flags::config}},
     {"dump-config", "", "", kRun, "print the options as a file for --config, and stop", "", kPlan,
      Switch{&Flags::dump_config}},
     {"json", "", "", kRun, "print JSON instead of text", "", kAll, Switch{&Flags::json}},
-    {"verbose", "v", "", kRun, "print every stage, and how the search went", "", kAll,
-     Switch{&Flags::verbose}},
+    {"verbose", "v", "", kRun, "print every stage, and how the search went", "",
+     kDescribing | kResume, Switch{&Flags::verbose}},
+    {"verbose", "v", "", kRun, "print reasons in full, and remarks on the inputs of every job", "",
+     kBatch, Switch{&Flags::verbose}},
     {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "", kAll,
      Switch{&Flags::quiet}},
 }};
@@ -180,6 +203,12 @@ class Reader {
 
   void operator()(const Choice& type) const { flags_.*type.field = known(single(), type.names()); }
 
+  void operator()(const WordList& type) const {
+    flags_.*type.field = split_at_commas(values_);
+    const auto& words = flags_.*type.field;
+    if (std::find(words.begin(), words.end(), "") != words.end()) fail("a name is empty");
+  }
+
   void operator()(const ChoiceList& type) const {
     auto& list = flags_.*type.field;
     for (const std::string& part : split_at_commas(values_))
@@ -235,9 +264,54 @@ class Reader {
   Flags& flags_;
 };
 
+/// The values of one option as words that the reader takes; none if it is not set.
+struct Writer {
+  const Flags& flags;
+
+  std::vector<std::string> operator()(const Switch& type) const {
+    return flags.*type.field ? std::vector<std::string>{"true"} : std::vector<std::string>{};
+  }
+  std::vector<std::string> operator()(const Text& type) const {
+    const std::string& text = flags.*type.field;
+    return text.empty() ? std::vector<std::string>{} : std::vector<std::string>{text};
+  }
+  std::vector<std::string> operator()(const Integer& type) const { return one(flags.*type.field); }
+  std::vector<std::string> operator()(const Duration& type) const { return one(flags.*type.field); }
+  std::vector<std::string> operator()(const Choice& type) const { return one(flags.*type.field); }
+  std::vector<std::string> operator()(const IntegerList& type) const {
+    return all(flags.*type.field);
+  }
+  std::vector<std::string> operator()(const RealList& type) const { return all(flags.*type.field); }
+  std::vector<std::string> operator()(const WordList& type) const { return flags.*type.field; }
+  std::vector<std::string> operator()(const ChoiceList& type) const { return flags.*type.field; }
+
+ private:
+  template <typename Value>
+  static std::vector<std::string> one(const std::optional<Value>& value) {
+    if (!value) return {};
+    return {fmt::format("{}", *value)};
+  }
+  template <typename Value>
+  static std::vector<std::string> all(const std::vector<Value>& values) {
+    std::vector<std::string> texts;
+    for (const Value& value : values) texts.push_back(fmt::format("{}", value));
+    return texts;
+  }
+};
+
 }  // namespace
 
 std::span<const Option> options() { return kOptions; }
+
+std::map<std::string, std::vector<std::string>> search_values(const Flags& flags) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const Option& option : kOptions) {
+    if (!option.belongs_to(Command::kPlan) || option.group == kRun) continue;
+    std::vector<std::string> texts = std::visit(Writer{flags}, option.type);
+    if (!texts.empty()) values.emplace(option.name, std::move(texts));
+  }
+  return values;
+}
 
 Flags parse_flags(Command command, const RawValues& raw) {
   Flags flags;

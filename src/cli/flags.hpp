@@ -11,7 +11,7 @@
 
 namespace nestplan::cli {
 
-enum class Command : unsigned { kPlan = 1, kEvaluate = 2, kInspect = 4 };
+enum class Command : unsigned { kPlan = 1, kEvaluate = 2, kInspect = 4, kBatch = 8, kResume = 16 };
 
 /// Everything a command line can say, as read through the table of options.
 struct Flags {
@@ -22,7 +22,7 @@ struct Flags {
   std::optional<std::int64_t> global_batch;
   std::optional<std::int64_t> seq;
   std::string tokens;
-  std::optional<std::string> granularity;
+  std::string granularity;
   std::string precision;
   std::vector<double> state_bytes;
   // what the search may choose
@@ -35,9 +35,15 @@ struct Flags {
   bool allow_uneven_batch = false;
   // how it runs and what comes out
   std::optional<double> time_limit;
+  std::string checkpoint;
+  std::optional<double> checkpoint_every;
   std::string grid;
   bool single_process = false;
   std::string output;
+  std::optional<std::int64_t> ranks_per_job;
+  std::vector<std::string> only;
+  std::string task;
+  std::string csv;
   std::string config;
   bool dump_config = false;
   bool json = false;
@@ -73,12 +79,16 @@ struct Choice {
   std::optional<std::string> Flags::*field;
   std::vector<std::string> (*names)();
 };
+/// Words, in the order given.
+struct WordList {
+  std::vector<std::string> Flags::*field;
+};
 struct ChoiceList {
   std::vector<std::string> Flags::*field;
   std::vector<std::string> (*names)();
 };
-using OptionType =
-    std::variant<Switch, Text, Integer, Duration, IntegerList, RealList, Choice, ChoiceList>;
+using OptionType = std::variant<Switch, Text, Integer, Duration, IntegerList, RealList, Choice,
+                                WordList, ChoiceList>;
 
 /// One option: the only place that knows its name, help, default and bounds.
 struct Option {
@@ -102,6 +112,10 @@ std::span<const Option> options();
 
 /// What was said for each option, as text; values of lists may still hold commas.
 using RawValues = std::map<std::string_view, std::vector<std::string>>;
+
+/// What decides on a plan: inputs, what the search may choose, what is assumed; as text, by name,
+/// which `parse_flags` reads back to the same.
+std::map<std::string, std::vector<std::string>> search_values(const Flags& flags);
 
 /// Checks `raw` against the table and fills in the defaults of `command`.
 /// Throws InvalidConfig, one line that names the flag and what would be right.

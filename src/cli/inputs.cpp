@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "distributed/archive.hpp"
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
@@ -69,6 +70,25 @@ std::map<std::string, std::int64_t> parse_tokens(std::string_view text) {
   return tokens;
 }
 
+/// "block", or "block,vision=operator".
+void parse_granularities(std::string_view text, cost::ProfileOptions& options) {
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::size_t equals = entry.find('=');
+    try {
+      if (equals == std::string_view::npos) {
+        options.granularity = cost::parse_granularity(entry);
+      } else {
+        options.granularity_of[std::string(entry.substr(0, equals))] =
+            cost::parse_granularity(entry.substr(equals + 1));
+      }
+    } catch (const InvalidConfig& error) {
+      throw InvalidConfig(fmt::format("--{}", error.what()));
+    }
+  }
+}
+
 /// What `step` gives. The options and the device that it complains about are called by the flag or
 /// the file that they came from.
 template <typename Step>
@@ -82,9 +102,9 @@ auto blamed(const std::string& cluster_file, Step step) {
   }
 }
 
-model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
+model::Graph profile_model(const Flags& flags, const InputFiles& files, const NeededDegrees& needed,
                            const model::Cluster& cluster, std::vector<std::string>& remarks) {
-  const model::Model model = io::read_model(flags.model);
+  const model::Model model = io::parse_model(files.subject.text, files.subject.path);
   const cost::ProfileOptions options = profile_options(flags, needed, model, cluster);
   const std::int64_t longest = has_sequence(model) ? max_positions(model) : 0;
   if (longest > 0 && options.sequence > longest) {
@@ -92,26 +112,28 @@ model::Graph profile_model(const Flags& flags, const NeededDegrees& needed,
                                   options.sequence, longest, name_of(model)));
   }
   std::vector<cost::DroppedDegree> dropped;
-  model::Graph graph = blamed(
-      flags.cluster, [&] { return cost::build_graph(model, cluster.device, options, &dropped); });
+  model::Graph graph = blamed(files.cluster.path, [&] {
+    return cost::build_graph(model, cluster.device, options, &dropped);
+  });
   for (const cost::DroppedDegree& degree : dropped) {
     remarks.push_back(fmt::format("tp {} is left out: {}", degree.tp, degree.reason));
   }
   return graph;
 }
 
-model::Graph read_costs(const Flags& flags) {
-  const bool divided = flags.granularity && *flags.granularity != to_string(kDefaultGranularity);
+model::Graph read_costs(const Flags& flags, const InputFile& file) {
+  const bool divided =
+      !flags.granularity.empty() && flags.granularity != to_string(kDefaultGranularity);
   if (divided || !flags.tokens.empty()) {
     throw InvalidConfig(fmt::format("--{}: is for a --model; the layers of a --graph are given",
                                     divided ? "granularity" : "tokens"));
   }
-  model::Graph graph = io::read_graph(flags.graph);
+  model::Graph graph = io::parse_graph(file.text, file.path);
   if (flags.seq) {
     const auto tokens = static_cast<double>(*flags.seq);
     if (graph.tokens_per_sample && *graph.tokens_per_sample != tokens) {
       throw InvalidConfig(fmt::format("--seq: the graph {} has costs for {} tokens per sequence",
-                                      flags.graph, *graph.tokens_per_sample));
+                                      file.path, *graph.tokens_per_sample));
     }
     graph.tokens_per_sample = tokens;
   }
@@ -179,18 +201,34 @@ void check_degrees(const Flags& flags, const model::Graph& graph) {
 
 }  // namespace
 
-Setup load_setup(const Flags& flags, const NeededDegrees& needed) {
+InputFiles read_inputs(const Flags& flags) {
   check_presence(flags);
+  const std::string subject =
+      flags.graph.empty() ? io::model_file(flags.model).string() : flags.graph;
+  return {{subject, io::read_text(subject)}, {flags.cluster, io::read_text(flags.cluster)}};
+}
+
+Setup load_setup(const Flags& flags, const NeededDegrees& needed) {
+  return load_setup(flags, read_inputs(flags), needed);
+}
+
+Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegrees& needed) {
+  const std::string& cluster = files.cluster.path;
   Setup setup;
-  setup.precision = blamed(flags.cluster, [&] { return cost::precision_of(flags.precision).name; });
+  setup.precision = blamed(cluster, [&] { return cost::precision_of(flags.precision).name; });
   setup.problem.options = plan_options(flags);
-  setup.problem.cluster = io::read_cluster(flags.cluster);
-  setup.problem.graph = flags.graph.empty()
-                            ? profile_model(flags, needed, setup.problem.cluster, setup.remarks)
-                            : read_costs(flags);
+  setup.problem.cluster = io::parse_cluster(files.cluster.text, cluster);
+  setup.problem.graph = flags.graph.empty() ? profile_model(flags, files, needed,
+                                                            setup.problem.cluster, setup.remarks)
+                                            : read_costs(flags, files.subject);
   check_degrees(flags, setup.problem.graph);
-  setup.network = blamed(flags.cluster, [&] { return cost::make_network(setup.problem.cluster); });
+  setup.network = blamed(cluster, [&] { return cost::make_network(setup.problem.cluster); });
   return setup;
+}
+
+void share_setup(const mpi::Comm& comm, Setup& setup) {
+  distributed::broadcast(comm, setup.problem);
+  if (!setup.network) setup.network = cost::make_network(setup.problem.cluster);
 }
 
 std::int64_t sequence_of(const Flags& flags, const model::Model& model) {
@@ -212,7 +250,7 @@ cost::ProfileOptions shape_options(const Flags& flags, const model::Model& model
   cost::ProfileOptions options;
   options.sequence = sequence_of(flags, model);
   options.tokens = parse_tokens(flags.tokens);
-  if (flags.granularity) options.granularity = cost::parse_granularity(*flags.granularity);
+  parse_granularities(flags.granularity, options);
   return options;
 }
 

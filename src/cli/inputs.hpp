@@ -10,6 +10,7 @@
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/model/model.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/mpi/mpi.hpp"
 
 namespace nestplan::cli {
 
@@ -21,15 +22,36 @@ struct Setup {
   std::vector<std::string> remarks;  ///< for stderr: what was asked for and could not be had
 };
 
+/// A file as it was read.
+struct InputFile {
+  std::string path;
+  std::string text;
+};
+
+/// What a search is about: the files that the flags name, word for word.
+struct InputFiles {
+  InputFile subject;  ///< model or graph
+  InputFile cluster;
+};
+
 /// Degrees that a model's graph must offer; empty lists: those of the flags, or the defaults.
 struct NeededDegrees {
   std::vector<std::int64_t> tp;
   std::vector<std::int64_t> micro_batches;
 };
 
-/// Reads model (or graph) and cluster, and gathers the options of the search.
-/// Throws InvalidConfig, InvalidInput or IoError naming flag or file.
+/// Reads the files that a search needs. Throws InvalidConfig, InvalidInput or IoError naming flag
+/// or file.
+InputFiles read_inputs(const Flags& flags);
+
+/// Makes sense of them, and gathers the options of the search. The flags only say which is a model
+/// and which a graph. Throws like `read_inputs`.
+Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegrees& needed = {});
 Setup load_setup(const Flags& flags, const NeededDegrees& needed = {});
+
+/// The first rank's setup on all ranks of `comm`, as far as a search takes part in it there:
+/// problem and network. *Collective.*
+void share_setup(const mpi::Comm& comm, Setup& setup);
 
 /// Tokens per sequence: `--seq`, or 4096 or the model's longest if that is less; 0 for a model
 /// without sequences. Throws InvalidConfig if such a one is given a `--seq`.

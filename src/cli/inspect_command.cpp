@@ -17,6 +17,7 @@ namespace {
 
 Description describe_file(const std::string& path, const Flags& flags) {
   if (std::filesystem::is_directory(path)) return describe_model(path, flags);
+  if (is_checkpoint(path)) return describe_checkpoint(path);
   const std::string text = io::read_text(path);
   const std::string format = io::detect_format(text, path);
   if (format == "huggingface") return describe_model(path, flags);

@@ -5,26 +5,37 @@
 #include "cli/console.hpp"
 
 namespace nestplan::cli {
-namespace {
 
-/// "-", or a name of what stdout is, such as /dev/stdout.
 bool is_standard_output(const std::string& file) {
   return file == "-" || (!file.empty() && names_standard_output(file));
 }
 
-}  // namespace
+ExitCode exit_code_of(const model::Plan& plan) {
+  switch (plan.status) {
+    case model::Status::kOptimal:
+      return ExitCode::kDone;
+    case model::Status::kFeasible:
+      return ExitCode::kStopped;
+    case model::Status::kInfeasible:
+      return plan.search.stopped ? ExitCode::kStopped : ExitCode::kInfeasible;
+  }
+  throw InternalError("a plan without a status");
+}
 
 PlanOutput::PlanOutput(const Flags& flags) : json_(flags.json || is_standard_output(flags.output)) {
   if (!flags.output.empty() && !is_standard_output(flags.output)) file_.emplace(flags.output);
 }
 
-void PlanOutput::write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail) {
-  const auto document = [&] {
-    return io::plan_to_json(plan, setup.problem.graph, setup.problem.cluster,
-                            setup.problem.options.global_batch);
-  };
-  if (file_) file_->commit(document());
-  print_result(json_ ? document() : plan_report(plan, setup, detail));
+std::string plan_document(const model::Plan& plan, const Setup& setup) {
+  return io::plan_to_json(plan, setup.problem.graph, setup.problem.cluster,
+                          setup.problem.options.global_batch);
+}
+
+void PlanOutput::write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail,
+                       const std::optional<std::string>& document) {
+  const auto text = [&] { return document ? *document : plan_document(plan, setup); };
+  if (file_) file_->commit(text());
+  print_result(json_ ? text() : plan_report(plan, setup, detail));
 }
 
 void print_remarks(const Flags& flags, const Setup& setup) {

@@ -8,6 +8,7 @@
 #include "cli/plan_report.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/model/plan.hpp"
+#include "nestplan/util/errors.hpp"
 
 namespace nestplan::cli {
 
@@ -17,13 +18,23 @@ class PlanOutput {
   /// Proves that the file can be written. Throws IoError.
   explicit PlanOutput(const Flags& flags);
 
-  /// Throws IoError.
-  void write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail);
+  /// Throws IoError. `document`: the plan's, if it is there already.
+  void write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail,
+             const std::optional<std::string>& document = {});
 
  private:
   bool json_;
   std::optional<io::OutputFile> file_;
 };
+
+/// A plan as a file holds it.
+std::string plan_document(const model::Plan& plan, const Setup& setup);
+
+/// True for "-" and for names of what stdout is, such as /dev/stdout.
+bool is_standard_output(const std::string& file);
+
+/// What a search that came to `plan` ends with.
+ExitCode exit_code_of(const model::Plan& plan);
 
 /// Remarks of the setup go to stderr, unless `--quiet`.
 void print_remarks(const Flags& flags, const Setup& setup);

@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "nestplan/mpi/mpi.hpp"
 #include "nestplan/util/errors.hpp"
@@ -33,13 +35,28 @@ class Ranks {
   /// Rank 0's exit code for all. *Collective.*
   ExitCode agree(ExitCode mine) const;
 
+  /// Throws InvalidConfig unless every rank was started with the arguments of the first.
+  /// *Collective.*
+  void refuse_different_arguments(std::span<const char* const> arguments) const;
+
+  /// What the file at `path` holds; only the first rank reads it, since it may be a pipe, and since
+  /// thousands of ranks would. Throws like `io::read_text`. *Collective.*
+  std::string read_text(const std::string& path) const;
+
+  /// The texts of all ranks, in their order. *Collective.*
+  std::vector<std::string> all_gather(const std::string& mine) const;
+
   /// Throws InvalidConfig if this is the only process but the batch system meant several.
   void refuse_lonely() const;
 
-  /// Ends the whole run after a failure that only this rank may have seen.
-  void end_all(ExitCode code) const;
+  /// Ends the whole run after the failure in flight, which others may have seen too or may not, so
+  /// that no agreeing is possible any more. Of ranks in a row that fail at once, as those of a team
+  /// do, the first says why. Call inside a handler; on a single rank it does nothing.
+  void end_all() const;
 
  private:
+  bool rank_before_failed() const;
+
   std::unique_ptr<mpi::Environment> environment_;
   std::unique_ptr<mpi::Comm> world_;
   int rank_ = 0;

@@ -155,7 +155,9 @@ Draft draft_of(const Model& model, const CostModel& costs, const ProfileOptions&
   std::visit([&drawing](const auto& m) { draw(m, drawing); }, model);
   draft.finish();
   for (const auto& [part, granularity] : options.granularity_of) {
-    const auto of_part = [&](const Draft::Layer& layer) { return layer.id.starts_with(part + "."); };
+    const auto of_part = [&](const Draft::Layer& layer) {
+      return layer.id.starts_with(part + ".");
+    };
     if (std::none_of(draft.layers().begin(), draft.layers().end(), of_part)) {
       throw InvalidConfig("granularity: " + name_of(model) + " has no part " + util::quoted(part));
     }

@@ -52,12 +52,7 @@ class Watch {
   bool stopped_ = false;
 };
 
-/// What a group found, as a message.
-struct Report {
-  Total total = kNoTotal;
-  std::int64_t visited = 0, tables = 0, cells = 0;
-};
-
+/// The best plan, if there is one.
 struct Found {
   std::optional<cost::PlacedPlan> plan;
   Total total = kNoTotal;
@@ -66,7 +61,6 @@ struct Found {
 /// What the searches of all rungs did together.
 struct Effort {
   std::int64_t tables = 0, cells = 0;
-  double largest_table_bytes = 0;
 };
 
 class Climb {

@@ -66,7 +66,7 @@ class Search {
   GroupState state() const;
   /// Relaxations of this rank so far, those of the table in progress included.
   std::int64_t relaxations() const {
-    return stats_.cells + (active_ && active_->table ? active_->table->relaxations() : 0);
+    return stats_.cells + (active_ && active_->in_progress() ? active_->table->relaxations() : 0);
   }
   std::int64_t listed() const { return static_cast<std::int64_t>(configurations_.size()); }
   /// The table in progress, if there is one.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "nestplan/util/errors.hpp"
@@ -25,9 +25,10 @@ TEST(FlagsTest, ListsTakeCommasAndRepetitionAndAreSorted) {
 }
 
 TEST(FlagsTest, NamesAreUniqueAndSpelledForAConfiguration) {
-  std::set<std::string_view> names;
+  std::map<std::string_view, unsigned> commands;  // names may be shared, but not within a command
   for (const Option& option : options()) {
-    EXPECT_TRUE(names.insert(option.name).second) << option.name;
+    EXPECT_EQ(commands[option.name] & option.commands, 0U) << option.name;
+    commands[option.name] |= option.commands;
     EXPECT_EQ(option.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz-"), std::string_view::npos);
     EXPECT_FALSE(option.help.empty()) << option.name;
     EXPECT_EQ(option.is_switch(), option.value.empty()) << option.name;

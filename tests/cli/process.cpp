@@ -14,10 +14,12 @@ extern char** environ;
 namespace nestplan::test {
 
 Process::Process(const std::vector<std::string>& arguments, const std::filesystem::path& directory,
-                 const std::string& stdout_file)
+                 const std::string& stdout_file, int ranks)
     : out_(stdout_file.empty() ? directory / "stdout" : std::filesystem::path(stdout_file)),
       err_(directory / "stderr") {
-  std::vector<std::string> words{NESTPLAN_BINARY};
+  std::vector<std::string> words;
+  if (ranks > 0) words = {MPIEXEC, "-n", std::to_string(ranks)};
+  words.emplace_back(NESTPLAN_BINARY);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -29,9 +31,9 @@ Process::Process(const std::vector<std::string>& arguments, const std::filesyste
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out_.c_str(), kCreate, 0600);
   posix_spawn_file_actions_addopen(&actions, 2, err_.c_str(), kCreate, 0600);
-  const int error = posix_spawn(&pid_, NESTPLAN_BINARY, &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawn(&pid_, argv.front(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error("cannot start " NESTPLAN_BINARY);
+  if (error != 0) throw std::runtime_error("cannot start " + words.front());
 }
 
 Process::~Process() {

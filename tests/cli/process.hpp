@@ -18,9 +18,10 @@ struct Outcome {
 /// A nestplan that runs beside the test. Its output is collected in `directory`.
 class Process {
  public:
-  /// `stdout_file`: where stdout goes instead, if given.
+  /// `stdout_file`: where stdout goes instead, if given. `ranks`: under mpirun with as many, if
+  /// more than 0.
   Process(const std::vector<std::string>& arguments, const std::filesystem::path& directory,
-          const std::string& stdout_file = "");
+          const std::string& stdout_file = "", int ranks = 0);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

@@ -12,7 +12,7 @@ using UsageTest = Workspace;
 TEST_F(UsageTest, HelpNamesEveryCommandAndExitCode) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"plan", "evaluate", "inspect", "--version", "Exit codes"}) {
+  for (const char* word : {"plan", "evaluate", "batch", "inspect", "--version", "Exit codes"}) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   }
   EXPECT_EQ(outcome.err, "");
@@ -94,6 +94,12 @@ INSTANTIATE_TEST_SUITE_P(
             "model_and_graph", {"plan", "--graph", "g", "--model", "m"}, "exclude each other"},
         WrongLine{"no_plan", {"evaluate"}, "one plan file is needed"},
         WrongLine{"two_plans", {"evaluate", "a", "b"}, "2 given"},
+        WrongLine{"no_batch_file", {"batch", "-o", "d"}, "one batch file is needed, 0 given"},
+        WrongLine{"no_directory", {"batch", "b"}, "-o is needed"},
+        WrongLine{"crew", {"batch", "b", "-o", "d", "--ranks-per-job", "2"}, "the 1 rank there is"},
+        WrongLine{
+            "empty_name", {"batch", "b", "-o", "d", "--only", "a,,b"}, "--only: a name is emp"},
+        WrongLine{"of_plan", {"batch", "b", "--seq", "3"}, "unknown option \"--seq\" of batch"},
         WrongLine{"nothing_to_inspect", {"inspect"}, "a file is needed"}),
     [](const auto& test) { return std::string(test.param.name); });
 

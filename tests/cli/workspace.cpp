@@ -78,6 +78,10 @@ Outcome Workspace::run(const Words& arguments, const std::string& stdout_file) c
   return Process(arguments, directory_, stdout_file).wait();
 }
 
+Outcome Workspace::run_on(int ranks, const Words& arguments) const {
+  return Process(arguments, directory_, "", ranks).wait();
+}
+
 Words Workspace::on_small(const Words& command, const Words& more) const {
   Words words = command;
   for (const std::string& word :

@@ -32,6 +32,9 @@ class Workspace : public testing::Test {
 
   Outcome run(const Words& arguments, const std::string& stdout_file = "") const;
 
+  /// Under mpirun. Its own words come after those of nestplan on stderr.
+  Outcome run_on(int ranks, const Words& arguments) const;
+
   /// `command` on the workspace's graph and cluster with a batch of 16, and `more`.
   Words on_small(const Words& command, const Words& more = {}) const;
 

@@ -1,0 +1,158 @@
+#include "distributed/archive.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/archive/binary_iarchive.hpp>
+#include <boost/archive/binary_oarchive.hpp>
+#include <boost/serialization/map.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+#include <optional>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+#include "nestplan/util/errors.hpp"
+
+// Members are taken apart by structured bindings, so that a new one does not compile until it
+// travels as well.
+namespace boost::serialization {
+
+template <class Archive, class... Fields>
+void exchange(Archive& archive, Fields&... fields) {
+  (void(archive & fields), ...);
+}
+
+template <class Archive, class Value>
+void serialize(Archive& archive, std::optional<Value>& optional, const unsigned /*version*/) {
+  bool given = optional.has_value();
+  exchange(archive, given);
+  if constexpr (Archive::is_loading::value) {
+    optional.reset();
+    if (given) optional.emplace();
+  }
+  if (given) exchange(archive, *optional);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Collective& collective, const unsigned) {
+  auto& [phase, op, group, bytes] = collective;
+  exchange(archive, phase, op, group, bytes);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::LayerCost& cost, const unsigned) {
+  auto& [forward, backward, parameters, experts, activation, checkpoint, collectives] = cost;
+  exchange(archive, forward, backward, parameters, experts, activation, checkpoint, collectives);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Strategy& strategy, const unsigned) {
+  auto& [id, tp, sp, cp, ep, etp, micro_batch] = strategy;
+  exchange(archive, id, tp, sp, cp, ep, etp, micro_batch);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Layer& layer, const unsigned) {
+  auto& [id, costs] = layer;
+  exchange(archive, id, costs);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Edge& edge, const unsigned) {
+  auto& [from, to, bytes] = edge;
+  exchange(archive, from, to, bytes);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Graph& graph, const unsigned) {
+  auto& [name, strategies, layers, edges, tokens, flops] = graph;
+  exchange(archive, name, strategies, layers, edges, tokens, flops);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Device& device, const unsigned) {
+  auto& [name, memory, reserved, peak, bandwidth] = device;
+  exchange(archive, name, memory, reserved, peak, bandwidth);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::NetworkLevel& level, const unsigned) {
+  auto& [name, fanout, bandwidth, latency, oversubscription] = level;
+  exchange(archive, name, fanout, bandwidth, latency, oversubscription);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::HierarchySpec& network, const unsigned) {
+  auto& [collectives, levels] = network;
+  exchange(archive, collectives, levels);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Cluster& cluster, const unsigned) {
+  auto& [name, device, network] = cluster;
+  exchange(archive, name, device, network);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::StateBytes& bytes, const unsigned) {
+  auto& [weight, gradient, optimizer] = bytes;
+  exchange(archive, weight, gradient, optimizer);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::PlanOptions& options, const unsigned) {
+  auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
+         per_stage, uneven, state_bytes] = options;
+  exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
+           schedule, per_stage, uneven, state_bytes);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Problem& problem, const unsigned) {
+  auto& [graph, cluster, options] = problem;
+  exchange(archive, graph, cluster, options);
+}
+
+}  // namespace boost::serialization
+
+namespace nestplan::distributed {
+namespace {
+
+constexpr unsigned kFlags = boost::archive::no_header | boost::archive::no_codecvt;
+
+}  // namespace
+
+std::string to_archive(const model::Problem& problem) {
+  std::ostringstream out;
+  boost::archive::binary_oarchive(out, kFlags) << problem;
+  return std::move(out).str();
+}
+
+model::Problem from_archive(const std::string& archive) {
+  std::istringstream in(archive);
+  model::Problem problem;
+  try {
+    boost::archive::binary_iarchive(in, kFlags) >> problem;
+  } catch (const boost::archive::archive_exception& error) {
+    throw InternalError(fmt::format("a problem that another rank sent: {}", error.what()));
+  }
+  return problem;
+}
+
+void broadcast(const mpi::Comm& comm, std::string& text) {
+  std::size_t size = text.size();
+  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0);
+  text.resize(size);
+  comm.broadcast(std::as_writable_bytes(std::span(text)), 0);
+}
+
+void broadcast(const mpi::Comm& comm, model::Problem& problem) {
+  if (comm.size() == 1) return;
+  const bool first = comm.rank() == 0;
+  std::string archive = first ? to_archive(problem) : std::string();
+  broadcast(comm, archive);
+  if (!first) problem = from_archive(archive);
+}
+
+}  // namespace nestplan::distributed
