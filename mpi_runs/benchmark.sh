@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
 # Times whole `nestplan plan` processes, start-up and files included, and prints a table.
 #   benchmark.sh [--runs N] [--ranks R] [--nest DIR [--reference FILE]] [--only PATTERN]
+#   benchmark.sh --kernels
 #     --runs N          runs of each search; the table has their least and their median (default 3)
 #     --ranks R         under `mpirun -n R` (default: no mpirun)
 #     --nest DIR        also the NEST instances of DIR/index.json
 #     --reference FILE  seconds of another solver on them (default: DIR/reference.json, if there)
 #     --only PATTERN    only searches whose name matches the shell pattern
+#     --kernels         instead: the inner loops of the table against the rate at which the machine
+#                       streams the same max-min over rows in L1 and L2, with AVX2 and without (needs
+#                       Google Benchmark); fails if one is below half of it in L2
 # Peak memory is that of one process (of mpirun's, under --ranks) and needs GNU time.
 set -euo pipefail
 export LC_ALL=C
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_dir=${NESTPLAN_BUILD_DIR:-$source_dir/build}
-runs=3 ranks=0 nest='' reference='' only='*'
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; }
+runs=3 ranks=0 nest='' reference='' only='*' kernels=''
+usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --help) usage; exit 0 ;;
+    --kernels) kernels=yes; shift ;;
     --runs|--ranks|--nest|--reference|--only)
       [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"; shift 2 ;;
@@ -31,6 +36,39 @@ if [ -z "$reference" ] && [ -n "$nest" ] && [ -f "$nest/reference.json" ]; then
   reference=$nest/reference.json
 fi
 [ -z "$reference" ] || [ -f "$reference" ] || { echo "$reference: no such file" >&2; exit 2; }
+
+# The best of five runs each. A loop of the table and the streams it is held against have the same
+# instruction set and length of row.
+compare_kernels() {
+  local bench=$build_dir/tests/bench/nestplan_bench
+  if [ -z "${NESTPLAN_BUILD_DIR:-}" ]; then
+    build_dir=$source_dir/build/benchmarks bench=$source_dir/build/benchmarks/tests/bench/nestplan_bench
+    cmake -S "$source_dir" -B "$build_dir" -DCMAKE_BUILD_TYPE=Release -DNESTPLAN_BENCHMARKS=ON >&2
+    cmake --build "$build_dir" --target nestplan_bench --parallel "$(nproc)" >&2
+  fi
+  [ -x "$bench" ] || { echo "$bench: not built (-DNESTPLAN_BENCHMARKS=ON)" >&2; return 2; }
+  "$bench" --benchmark_filter='/(avx2|portable)/' --benchmark_repetitions=5 \
+    --benchmark_min_time=0.1 --benchmark_format=csv 2>/dev/null | awk -F, '
+    BEGIN {printf "%-18s %-10s %6s %12s %12s %6s\n", "loop", "with", "cells", "cells/s", "stream", "ratio"}
+    {gsub(/"/, "", $1); count = split($1, part, "/")}
+    count == 3 && part[3] ~ /^[0-9]+$/ {
+      if (!($1 in best)) order[++rows] = $1
+      if ($7 > best[$1]) best[$1] = $7
+    }
+    END {
+      for (i = 1; i <= rows; ++i) {
+        split(order[i], part, "/")
+        if (part[1] == "stream") continue
+        stream = best["stream/" part[2] "/" part[3]]
+        ratio = best[order[i]] / stream
+        printf "%-18s %-10s %6s %12.3g %12.3g %6.2f\n", part[1], part[2], part[3], best[order[i]], stream, ratio
+        if (part[3] > 8192 && ratio < 0.5) slow = 1
+        ++compared
+      }
+      exit slow || !compared
+    }'
+}
+if [ -n "$kernels" ]; then compare_kernels; exit; fi
 
 if [ -z "${NESTPLAN_BUILD_DIR:-}" ]; then
   "$source_dir/mpi_runs/install_dependencies.sh"

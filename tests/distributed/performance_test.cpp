@@ -168,6 +168,10 @@ TEST(Sweep, ScalesUntilVisitsOrTheBoardRunOut) {
   const double ten = predict_sweep(sweep, 10, machine).seconds;
   EXPECT_GT(ten, alone / 10);
   EXPECT_LT(ten, 1.3 * alone / 10);
+  // Who waits for the board long does not scale, but for the rank that keeps it.
+  SweepSummary busy = sweep;
+  busy.look_s = 0.08;
+  EXPECT_NEAR(predict_sweep(busy, 2, machine).seconds, alone / 1.5, 0.05 * alone);
   // No faster than the longest visit, nor than the board answers.
   const double many = predict_sweep(sweep, 1000000, machine).seconds;
   EXPECT_GE(many, 0.5 * sweep.longest_visit_s);
