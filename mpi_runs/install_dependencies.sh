@@ -7,25 +7,40 @@ set -euo pipefail
 
 packages=(g++ make cmake openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libboost-serialization-dev
           nlohmann-json3-dev libfmt-dev libcli11-dev)
+slurm=()
 case "${1:-}" in
   "") ;;
-  --tests) packages+=(libgtest-dev clang-format ccache git hdf5-tools slurm-wlm munge) ;;
+  --tests)
+    packages+=(libgtest-dev clang-format ccache git hdf5-tools)
+    slurm=(slurm-wlm munge) ;;
   *) echo "usage: $(basename "$0") [--tests]" >&2; exit 2 ;;
 esac
 
-missing=()
-for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$status" = installed ] || missing+=("$package")
-done
-[ ${#missing[@]} -gt 0 ] || exit 0
+# missing PACKAGE…: those that are not installed, a line each.
+missing() {
+  local package status
+  for package; do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || echo "$package"
+  done
+}
+mapfile -t needed < <(missing "${packages[@]}")
+mapfile -t optional < <(missing "${slurm[@]}")
+[ $((${#needed[@]} + ${#optional[@]})) -gt 0 ] || exit 0
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "needs root or sudo to install: ${missing[*]}" >&2; exit 1; }
+  command -v sudo >/dev/null ||
+    { echo "needs root or sudo to install: ${needed[*]} ${optional[*]}" >&2; exit 1; }
   as_root=(sudo)
 fi
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-echo "installing: ${missing[*]}" >&2
+echo "installing: ${needed[*]} ${optional[*]}" >&2
 "${apt[@]}" update -q >&2
-"${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2
+if [ ${#needed[@]} -gt 0 ]; then
+  "${apt[@]}" install -y --no-install-recommends "${needed[@]}" >&2
+fi
+if [ ${#optional[@]} -gt 0 ]; then
+  "${apt[@]}" install -y --no-install-recommends "${optional[@]}" >&2 ||
+    echo "Slurm cannot be installed here: the tests with the label slurm will be skipped" >&2
+fi

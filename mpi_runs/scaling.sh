@@ -12,6 +12,8 @@
 #       llama-70b       Llama 3.1 70B on 1,024 H100s, strategies per stage (many tables, a chain)
 #       omni            Qwen2.5-Omni 7B in blocks on 1,024 H100s (towers side by side)
 #       llama-405b      Llama 3.1 405B on 16,384 H100s (few tables)
+#       omni-long       the same with long videos, its vision tower in operators: one table of
+#                       21,699 downsets, 512 positions and 4 GB, minutes on one rank
 #       omni-vision, omni-operator, llama-405b-sweep
 #                       those whose scaling mpi_runs/README.md predicts: minutes to hours on one rank
 #     --model FILE      `scaling_model` of tests/bench (-DNESTPLAN_BENCHMARKS=ON): a column with the
@@ -54,6 +56,10 @@ if [ ${#arguments[@]} -eq 0 ]; then
       --cluster "$inputs/clusters/h100-spine-leaf-1024.json") ;;
     llama-405b) arguments=(--model "$inputs/models/llama-3.1-405b" --seq 8192 --global-batch 2048
       --cluster "$inputs/clusters/h100-16384.json") ;;
+    omni-long) arguments=(--model "$inputs/models/qwen2.5-omni-7b" --granularity block,vision=operator
+      --cluster "$inputs/clusters/h100-spine-leaf-1024.json" --per-stage-strategies --seq 32768
+      --tokens vision=49152,audio=32768 --global-batch 512 --micro-batch 1 --dp 2 --dp-inner 1 --tp 1,4
+      --pp 64 --objective paper) ;;
     omni-vision|omni-operator)
       granularity=operator
       [ "$name" = omni-operator ] || granularity=block,vision=operator
@@ -62,8 +68,8 @@ if [ ${#arguments[@]} -eq 0 ]; then
         --global-batch 512 --micro-batch 1 --dp 2 --dp-inner 1 --tp 2,4 --pp 48 --objective paper) ;;
     llama-405b-sweep) arguments=(--model "$inputs/models/llama-3.1-405b" --seq 8192 --global-batch 2048
       --cluster "$inputs/clusters/h100-16384.json" --per-stage-strategies --allow-uneven-batch) ;;
-    *) echo "--name $name: not one of llama-70b, omni, llama-405b, omni-vision, omni-operator," \
-         "llama-405b-sweep" >&2; exit 2 ;;
+    *) echo "--name $name: not one of llama-70b, omni, llama-405b, omni-long, omni-vision," \
+         "omni-operator, llama-405b-sweep" >&2; exit 2 ;;
   esac
 fi
 if [ -z "$nestplan" ]; then
