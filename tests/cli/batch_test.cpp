@@ -18,17 +18,6 @@ constexpr const char* kInputs = NESTPLAN_SOURCE_DIR "/inputs";
 
 class BatchTest : public Workspace {
  protected:
-  static void SetUpTestSuite() {
-    for (const auto& [name, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                      {"OMPI_MCA_btl", "self,vader"},
-                                      {"OMPI_MCA_mpi_yield_when_idle", "1"}}) {
-      ::setenv(name, value, 1);
-    }
-  }
-
   static Json job(const std::string& name, const Json& options = Json::object()) {
     return {
         {"name", name}, {"graph", "graph.json"}, {"cluster", "cluster.json"}, {"options", options}};

@@ -5,20 +5,40 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 extern char** environ;
 
 namespace nestplan::test {
+namespace {
+
+/// Lets more ranks than cores run on a machine of any kind.
+void allow_ranks() {
+  for (const auto& [name, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                    {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                    {"OMPI_MCA_btl", "self,vader"},
+                                    {"OMPI_MCA_mpi_yield_when_idle", "1"}}) {
+    ::setenv(name, value, 1);
+  }
+}
+
+}  // namespace
 
 Process::Process(const std::vector<std::string>& arguments, const std::filesystem::path& directory,
                  const std::string& stdout_file, int ranks)
     : out_(stdout_file.empty() ? directory / "stdout" : std::filesystem::path(stdout_file)),
       err_(directory / "stderr") {
   std::vector<std::string> words;
-  if (ranks > 0) words = {MPIEXEC, "-n", std::to_string(ranks)};
+  if (ranks > 0) {
+    allow_ranks();
+    words = {MPIEXEC, "-n", std::to_string(ranks)};
+  }
   words.emplace_back(NESTPLAN_BINARY);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

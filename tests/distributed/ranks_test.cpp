@@ -107,7 +107,7 @@ TEST(Ranks, AFailureOfAllIsSaidByTheFirst) {
   const Outcome outcome = run("sh -c \"echo '" + escaped(graph + "]}") + "' | " +
                               mpirun(3, kPlan + "--graph /dev/stdin") + "\"");
   EXPECT_EQ(outcome.code, 6) << outcome.out;
-  EXPECT_EQ(count(outcome.out, "nestplan: rank 0: the graph"), 1U) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "nestplan: the graph"), 1U) << outcome.out;
   EXPECT_EQ(count(outcome.out, "downsets"), 1U) << outcome.out;
 }
 
