@@ -70,13 +70,8 @@ compare_kernels() {
 }
 if [ -n "$kernels" ]; then compare_kernels; exit; fi
 
-if [ -z "${NESTPLAN_BUILD_DIR:-}" ]; then
-  "$source_dir/mpi_runs/install_dependencies.sh"
-  [ -f "$build_dir/CMakeCache.txt" ] ||
-    cmake -S "$source_dir" -B "$build_dir" -DCMAKE_BUILD_TYPE=Release -DNESTPLAN_TESTS=OFF >&2
-  cmake --build "$build_dir" --target nestplan --parallel "$(nproc)" >&2
-fi
 nestplan=$build_dir/src/cli/nestplan
+[ -n "${NESTPLAN_BUILD_DIR:-}" ] || nestplan=$("$source_dir/mpi_runs/build.sh")
 [ -x "$nestplan" ] || { echo "$nestplan: not built" >&2; exit 2; }
 
 scratch=$(mktemp -d)

@@ -38,13 +38,7 @@ if [ -n "$print" ]; then
   exit 0
 fi
 
-if [ -z "$nestplan" ]; then
-  "$source_dir/mpi_runs/install_dependencies.sh"
-  [ -f "$source_dir/build/CMakeCache.txt" ] ||
-    cmake -S "$source_dir" -B "$source_dir/build" -DCMAKE_BUILD_TYPE=Release -DNESTPLAN_TESTS=OFF >&2
-  cmake --build "$source_dir/build" --target nestplan --parallel "$(nproc)" >&2
-  nestplan=$source_dir/build/src/cli/nestplan
-fi
+[ -n "$nestplan" ] || nestplan=$("$source_dir/mpi_runs/build.sh")
 [ -x "$nestplan" ] || { echo "$nestplan: no such program" >&2; exit 2; }
 if [ "$ranks" = 0 ]; then
   exec "$nestplan" plan "${arguments[@]}" --single-process

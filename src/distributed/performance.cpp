@@ -66,10 +66,10 @@ class Counter {
       : lattice_(instance.lattice()),
         placement_(placement),
         layers_(layers),
-        depths_(depths),
         cap_(limits.prune ? limits.stage : solver::kNever),
-        stages_(depths.back() - 1) {
-    find_rows(solver::longest_suffixes(instance, placement, stages_, cap_));
+        stages_(depths.back() - 1),
+        windows_(solver::depth_windows(instance, placement, layers, depths, cap_)) {
+    windows_.first[0] = windows_.last[0] = 0;  // it is pushed from all the same
     find_starts();
     find_reach();
     if (!lattice_.totally_ordered()) seen_.assign(at(lattice_.size()), -1);
@@ -87,42 +87,6 @@ class Counter {
   }
 
  private:
-  std::int64_t most_stages(DownsetId d) const {
-    return lattice_.totally_ordered() ? d : lattice_.cardinality(d);
-  }
-
-  std::int64_t least_stages(Ticks ticks) const {
-    constexpr double kTooMany = 1e9;
-    if (ticks <= cap_) return 1;
-    return cap_ <= 0 ? static_cast<std::int64_t>(kTooMany)
-                     : static_cast<std::int64_t>(std::min(kTooMany, std::ceil(ticks / cap_)));
-  }
-
-  /// The depths of every downset for which a pipeline has room before and behind it.
-  void find_rows(const std::vector<DownsetId>& farthest) {
-    const DownsetId whole = lattice_.whole();
-    const std::vector<Ticks>& floor = placement_.floor_sums();
-    first_.assign(at(lattice_.size()), 1);
-    last_.assign(at(lattice_.size()), 0);
-    std::int64_t shortest = 1;
-    for (DownsetId d = 1; d < whole; ++d) {
-      while (shortest <= stages_ && farthest[at(shortest)] < d) ++shortest;
-      const std::int64_t before = most_stages(whole) - most_stages(d);
-      const std::int64_t needed = least_stages(floor[at(whole)] - floor[at(d)]);
-      const auto useful = [&](std::int64_t s) {
-        const auto p = std::lower_bound(depths_.begin(), depths_.end(), s + needed);
-        return layers_.layer(s).size() > 0 && p != depths_.end() && *p - s <= before;
-      };
-      std::int64_t first = std::max(shortest, least_stages(floor[at(d)]));
-      std::int64_t last = std::min({stages_, most_stages(d), depths_.back() - needed});
-      while (first <= last && !useful(first)) ++first;
-      while (first <= last && !useful(last)) --last;
-      first_[at(d)] = first;
-      last_[at(d)] = last;
-    }
-    first_[0] = last_[0] = 0;
-  }
-
   /// First and last device at which a stage that starts a downset leaves enough for the others.
   void find_starts() {
     const solver::Configuration& configuration = placement_.configuration();
@@ -205,9 +169,10 @@ class Counter {
 
   void count_walk(DownsetId inner, Wave& wave) {
     const auto choices = static_cast<double>(placement_.configuration().strategies.size());
-    const std::int64_t first = inner == 0 ? 1 : first_[at(inner)] + 1;
-    const std::int64_t last =
-        inner == 0 ? std::min<std::int64_t>(1, stages_) : std::min(last_[at(inner)] + 1, stages_);
+    const std::int64_t first = inner == 0 ? 1 : windows_.first[at(inner)] + 1;
+    const std::int64_t last = inner == 0
+                                  ? std::min<std::int64_t>(1, stages_)
+                                  : std::min<std::int64_t>(windows_.last[at(inner)] + 1, stages_);
     for (std::int64_t s = first; s <= last; ++s) wave.prepared[at(s)] += moved_[at(s)];
     if (first > last) return;
     const DownsetId next_wave_end =
@@ -216,8 +181,9 @@ class Counter {
       wave.priced += choices;
       if (outer < next_wave_end) wave.near += choices;
       farthest_ = std::max(farthest_, outer);
-      const std::int64_t to = std::min(last, last_[at(outer)]);
-      for (std::int64_t s = std::max(first, first_[at(outer)]); s <= to; ++s) {
+      const std::int64_t to = std::min<std::int64_t>(last, windows_.last[at(outer)]);
+      for (std::int64_t s = std::max<std::int64_t>(first, windows_.first[at(outer)]); s <= to;
+           ++s) {
         const double share = open(outer, s);
         if (share == 0) continue;
         wave.segments[at(s)] += reach_[at(s)].segments;
@@ -235,9 +201,10 @@ class Counter {
     }
     std::vector<DownsetId> rows;
     for (DownsetId d = begin; d < end; ++d) {
-      if (first_[at(d)] > last_[at(d)]) continue;
+      if (windows_.first[at(d)] > windows_.last[at(d)]) continue;
       rows.push_back(d);
-      for (std::int64_t s = std::max<std::int64_t>(1, first_[at(d)]); s <= last_[at(d)]; ++s) {
+      for (std::int64_t s = std::max<std::int64_t>(1, windows_.first[at(d)]);
+           s <= windows_.last[at(d)]; ++s) {
         wave.cells[at(s)] += static_cast<double>(layers_.layer(s).size());
       }
     }
@@ -256,7 +223,7 @@ class Counter {
       scale(*of_depth, factor);
     }
     for (DownsetId d = end; d <= farthest_; ++d) {
-      wave.targets += first_[at(d)] <= last_[at(d)] ? 1 : 0;
+      wave.targets += windows_.first[at(d)] <= windows_.last[at(d)] ? 1 : 0;
     }
     return wave;
   }
@@ -264,15 +231,14 @@ class Counter {
   const solver::Lattice& lattice_;
   const solver::Placement& placement_;
   const solver::PortLayers& layers_;
-  const std::vector<std::int64_t>& depths_;
   Ticks cap_;
   std::int64_t stages_;
-  std::vector<std::int64_t> first_, last_;  ///< by downset: depths of its rows
-  std::vector<double> earliest_, latest_;   ///< by downset
-  std::vector<Reach> reach_;                ///< by depth, over all strategies
-  std::vector<double> low_, high_;          ///< by depth: first and last device of its positions
-  std::vector<double> moved_;               ///< by depth: cells that preparing one row moves
-  std::vector<DownsetId> seen_;             ///< by downset: who met it last
+  solver::DepthWindows windows_;
+  std::vector<double> earliest_, latest_;  ///< by downset
+  std::vector<Reach> reach_;               ///< by depth, over all strategies
+  std::vector<double> low_, high_;         ///< by depth: first and last device of its positions
+  std::vector<double> moved_;              ///< by depth: cells that preparing one row moves
+  std::vector<DownsetId> seen_;            ///< by downset: who met it last
   std::vector<DownsetId> frontier_;
   DownsetId farthest_ = 0;
 };

@@ -59,6 +59,56 @@ std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placemen
   return result;
 }
 
+namespace {
+
+/// How many stages a downset could be cut into at most.
+std::int64_t most_stages(const Lattice& lattice, DownsetId d) {
+  return lattice.totally_ordered() ? d : lattice.cardinality(d);
+}
+
+/// Stages that take so long together are so many at least.
+std::int64_t least_stages(Ticks ticks, Ticks cap) {
+  constexpr std::int64_t kTooMany = std::numeric_limits<std::int32_t>::max();
+  if (ticks <= cap) return 1;
+  if (cap <= 0 || ticks / cap > static_cast<Ticks>(kTooMany)) return kTooMany;
+  auto stages = std::max<std::int64_t>(1, static_cast<std::int64_t>(ticks / cap));
+  while (ticks > static_cast<Ticks>(stages) * cap) ++stages;
+  return stages;
+}
+
+}  // namespace
+
+DepthWindows depth_windows(const Instance& instance, const Placement& placement,
+                           const PortLayers& layers, const std::vector<std::int64_t>& depths,
+                           Ticks cap) {
+  const Lattice& lattice = instance.lattice();
+  const DownsetId whole = lattice.whole();
+  const std::int64_t stages = depths.back() - 1;
+  const std::vector<DownsetId> farthest = longest_suffixes(instance, placement, stages, cap);
+  const std::vector<Ticks>& floor = placement.floor_sums();
+  DepthWindows windows;
+  windows.first.assign(at(lattice.size()), 1);
+  windows.last.assign(at(lattice.size()), 0);
+  std::int64_t shortest = 1;  // least depth whose longest suffix reaches d
+  for (DownsetId d = 1; d < whole; ++d) {
+    while (shortest <= stages && farthest[at(shortest)] < d) ++shortest;
+    const std::int64_t before = most_stages(lattice, whole) - most_stages(lattice, d);
+    const std::int64_t needed = least_stages(floor[at(whole)] - floor[at(d)], cap);
+    const auto useful = [&](std::int64_t s) {
+      const auto p = std::lower_bound(depths.begin(), depths.end(), s + needed);
+      return layers.layer(s).size() > 0 && p != depths.end() && *p - s <= before;
+    };
+    std::int64_t first = std::max(shortest, least_stages(floor[at(d)], cap));
+    std::int64_t last = std::min({stages, most_stages(lattice, d), depths.back() - needed});
+    while (first <= last && !useful(first)) ++first;
+    while (first <= last && !useful(last)) --last;
+    if (first > last) continue;
+    windows.first[at(d)] = static_cast<std::int32_t>(first);
+    windows.last[at(d)] = static_cast<std::int32_t>(last);
+  }
+  return windows;
+}
+
 Table::Table(const Instance& instance, const Placement& placement, const PortLayers& layers,
              std::vector<std::int64_t> depths, Combine combine, TableLimits limits, Team& team)
     : instance_(instance),
@@ -92,11 +142,6 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
   cut_blocks();
 }
 
-/// How many stages a downset could be cut into at most.
-std::int64_t Table::most_stages(DownsetId d) const {
-  return instance_.lattice().totally_ordered() ? d : instance_.lattice().cardinality(d);
-}
-
 std::int64_t Table::in_flight(std::int64_t s) const {
   return cost::in_flight(instance_.options().schedule, s, configuration_.microbatches);
 }
@@ -124,49 +169,17 @@ Ticks* Table::grow(DownsetId d, std::int64_t s) {
   return rows.get() + cells_of(d, first_depth_, s - 1);
 }
 
-/// Stages that take so long together are so many at least.
-std::int64_t Table::least_stages(Ticks ticks) const {
-  constexpr std::int64_t kTooMany = std::numeric_limits<std::int32_t>::max();
-  const Ticks cap = limits_.stage;
-  if (!limits_.prune || ticks <= cap) return 1;
-  if (cap <= 0 || ticks / cap > static_cast<Ticks>(kTooMany)) return kTooMany;
-  auto stages = std::max<std::int64_t>(1, static_cast<std::int64_t>(ticks / cap));
-  while (ticks > static_cast<Ticks>(stages) * cap) ++stages;
-  return stages;
-}
-
-/// By `D`, the depths from the least to the greatest `s` for which some pipeline has room before
-/// and behind it.
+/// The depths with rows, and the cells that come of them.
 void Table::find_worth() {
-  const Lattice& lattice = instance_.lattice();
-  const DownsetId whole = lattice.whole();
-  const std::vector<DownsetId> farthest =
-      longest_suffixes(instance_, placement_, stages_, limits_.prune ? limits_.stage : kNever);
-  const std::vector<Ticks>& floor = placement_.floor_sums();
+  DepthWindows windows = depth_windows(instance_, placement_, layers_, depths_,
+                                       limits_.prune ? limits_.stage : kNever);
+  first_row_ = std::move(windows.first);
+  last_row_ = std::move(windows.last);
   ports_before_.assign(at(stages_ + 2), 0);
   for (std::int64_t s = 1; s <= stages_; ++s) {
     ports_before_[at(s + 1)] = ports_before_[at(s)] + layers_.layer(s).size();
   }
-  first_row_.assign(at(lattice.size()), 1);
-  last_row_.assign(at(lattice.size()), 0);
-  std::int64_t shortest = 1;  // least depth whose longest suffix reaches d
-  for (DownsetId d = 1; d < whole; ++d) {
-    while (shortest <= stages_ && farthest[at(shortest)] < d) ++shortest;
-    const std::int64_t before = most_stages(whole) - most_stages(d);
-    const std::int64_t needed = least_stages(floor[at(whole)] - floor[at(d)]);
-    const auto useful = [&](std::int64_t s) {
-      const auto p = std::lower_bound(depths_.begin(), depths_.end(), s + needed);
-      return layers_.layer(s).size() > 0 && p != depths_.end() && *p - s <= before;
-    };
-    std::int64_t first = std::max(shortest, least_stages(floor[at(d)]));
-    std::int64_t last = std::min({stages_, most_stages(d), depths_.back() - needed});
-    while (first <= last && !useful(first)) ++first;
-    while (first <= last && !useful(last)) --last;
-    if (first > last) continue;
-    first_row_[at(d)] = static_cast<std::int32_t>(first);
-    last_row_[at(d)] = static_cast<std::int32_t>(last);
-    capacity_ += cells_of(d, first, last);
-  }
+  for (DownsetId d = 1; d < instance_.lattice().whole(); ++d) capacity_ += cells_of(d, 1, stages_);
 }
 
 /// Cuts the depths into one block per stage block of the grid, of about as many cells each.

@@ -53,6 +53,16 @@ struct Walk {
 std::vector<DownsetId> longest_suffixes(const Instance& instance, const Placement& placement,
                                         std::int64_t depth, Ticks cap);
 
+/// By downset, the depths from the first to the last at which a table has rows: some pipeline of
+/// one of `depths` stages, none of which takes longer than `cap`, has room before and behind it.
+/// None where `first > last`, as for the empty and the whole downset.
+struct DepthWindows {
+  std::vector<std::int32_t> first, last;
+};
+DepthWindows depth_windows(const Instance& instance, const Placement& placement,
+                           const PortLayers& layers, const std::vector<std::int64_t>& depths,
+                           Ticks cap);
+
 /// The dynamic program over the lattice of downsets for one configuration.
 ///
 ///     T[D][s][q] = min over D' ⊂ D, strategy, next port q' of  t ∘ T[D'][s-1][q'],
@@ -159,7 +169,6 @@ class Table {
   bool worth(DownsetId d, std::int64_t s) const {
     return first_row_[at(d)] <= s && s <= last_row_[at(d)];
   }
-  std::int64_t least_stages(Ticks ticks) const;
   void find_worth();
   void cut_blocks();
   int share_of(DownsetId d) const;
@@ -167,7 +176,6 @@ class Table {
   bool own(DownsetId d) const { return share_of(d) == team_.downset_share(); }
   std::int64_t cells_of(DownsetId d, std::int64_t first, std::int64_t last) const;
   std::int64_t own_cells(DownsetId d) const { return cells_of(d, first_depth_, last_depth_); }
-  std::int64_t most_stages(DownsetId d) const;
   std::int64_t in_flight(std::int64_t s) const;
   /// First and last position at which a stage that starts downset `d` leaves enough devices before
   /// and behind it for what has to be done there within the limits.

@@ -113,20 +113,25 @@ Relay relay(const model::Problem& problem, const mpi::Comm& world, std::int64_t 
   return result;
 }
 
+/// Searches `problem`, with the options of that seed, by a relay; the first rank compares with what
+/// it finds on its own, undisturbed.
+Relay expect_to_go_on(model::Problem problem, const mpi::Comm& world, int polls,
+                      std::uint64_t seed) {
+  problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
+  problem.options.per_stage_strategies = seed % 4 < 2;
+  const auto network = cost::make_network(problem.cluster);
+  Relay stopped = relay(problem, world, polls, seed);
+  if (world.rank() == 0) {
+    EXPECT_EQ(stopped.plan, document(solver::solve(problem, *network), problem)) << "seed " << seed;
+  }
+  return stopped;
+}
+
 TEST(SavedSolve, GoesOnWithOtherRanks) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
   int saves = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(25); ++seed) {
-    model::Problem problem = testing::random_problem(9'500'000 + seed);
-    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
-    problem.options.per_stage_strategies = seed % 4 < 2;
-    const auto network = cost::make_network(problem.cluster);
-    const Relay stopped = relay(problem, world, 6, seed);
-    if (world.rank() == 0) {
-      EXPECT_EQ(stopped.plan, document(solver::solve(problem, *network), problem))
-          << "seed " << seed;
-    }
-    saves += stopped.saves;
+    saves += expect_to_go_on(testing::random_problem(9'500'000 + seed), world, 6, seed).saves;
   }
   if (world.rank() == 0) {
     EXPECT_GT(saves, 0);
@@ -137,16 +142,7 @@ TEST(SavedSolve, HandsHalfFilledTablesOn) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
   int half_tables = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(4); ++seed) {
-    model::Problem problem = testing::branching(3, 4, seed);
-    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
-    problem.options.per_stage_strategies = seed % 4 < 2;
-    const auto network = cost::make_network(problem.cluster);
-    const Relay stopped = relay(problem, world, 12, seed);
-    if (world.rank() == 0) {
-      EXPECT_EQ(stopped.plan, document(solver::solve(problem, *network), problem))
-          << "seed " << seed;
-    }
-    half_tables += stopped.half_tables;
+    half_tables += expect_to_go_on(testing::branching(3, 4, seed), world, 12, seed).half_tables;
   }
   if (world.rank() == 0 && world.size() > 1) {
     EXPECT_GT(half_tables, 0);

@@ -80,49 +80,45 @@ void expect_same_effort(const model::Plan& plan, const model::Plan& undisturbed,
   EXPECT_EQ(plan.search.rejected, undisturbed.search.rejected) << where;
 }
 
-TEST(SavedSearch, GoesOnWhereItWasStopped) {
+/// What happened on the way of several relays.
+struct Tally {
   int runs = 0, half_tables = 0, between = 0;
-  for (std::uint64_t seed = 0; seed < testing::seeds(150) && !HasFailure(); ++seed) {
-    model::Problem problem = testing::random_problem(9'000'000 + seed);
-    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
-    problem.options.per_stage_strategies = seed % 4 < 2;
-    const auto network = cost::make_network(problem.cluster);
-    for (const bool prune : {true, false}) {
-      const std::string where = "seed " + std::to_string(seed) + (prune ? "" : ", not pruned");
-      SearchSettings settings;
-      settings.prune = prune;
-      const model::Plan undisturbed = solver::solve(problem, *network, settings);
-      const Relay stopped = relay(problem, *network, prune, 4, seed);
-      EXPECT_EQ(document(stopped.plan, problem), document(undisturbed, problem)) << where;
-      expect_same_effort(stopped.plan, undisturbed, where);
-      runs += stopped.runs;
-      half_tables += stopped.half_tables;
-      between += stopped.between;
-    }
+};
+
+/// Searches `problem`, with the options of that seed, undisturbed and by relays.
+void expect_to_go_on(model::Problem problem, std::uint64_t seed, int polls, Tally& tally) {
+  problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
+  problem.options.per_stage_strategies = seed % 4 < 2;
+  const auto network = cost::make_network(problem.cluster);
+  for (const bool prune : {true, false}) {
+    const std::string where = "seed " + std::to_string(seed) + (prune ? "" : ", not pruned");
+    SearchSettings settings;
+    settings.prune = prune;
+    const model::Plan undisturbed = solver::solve(problem, *network, settings);
+    const Relay stopped = relay(problem, *network, prune, polls, seed);
+    EXPECT_EQ(document(stopped.plan, problem), document(undisturbed, problem)) << where;
+    expect_same_effort(stopped.plan, undisturbed, where);
+    tally.runs += stopped.runs;
+    tally.half_tables += stopped.half_tables;
+    tally.between += stopped.between;
   }
-  EXPECT_GT(runs, 0);
-  EXPECT_GT(between + half_tables, 0);
+}
+
+TEST(SavedSearch, GoesOnWhereItWasStopped) {
+  Tally tally;
+  for (std::uint64_t seed = 0; seed < testing::seeds(150) && !HasFailure(); ++seed) {
+    expect_to_go_on(testing::random_problem(9'000'000 + seed), seed, 4, tally);
+  }
+  EXPECT_GT(tally.runs, 0);
+  EXPECT_GT(tally.between + tally.half_tables, 0);
 }
 
 TEST(SavedSearch, KeepsHalfFilledTables) {
-  int half_tables = 0;
+  Tally tally;
   for (std::uint64_t seed = 0; seed < testing::seeds(2) && !HasFailure(); ++seed) {
-    model::Problem problem = testing::branching(3, 5, seed);
-    problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
-    problem.options.per_stage_strategies = seed % 4 < 2;
-    const auto network = cost::make_network(problem.cluster);
-    for (const bool prune : {true, false}) {
-      const std::string where = "seed " + std::to_string(seed) + (prune ? "" : ", not pruned");
-      SearchSettings settings;
-      settings.prune = prune;
-      const model::Plan undisturbed = solver::solve(problem, *network, settings);
-      const Relay stopped = relay(problem, *network, prune, 12, seed);
-      EXPECT_EQ(document(stopped.plan, problem), document(undisturbed, problem)) << where;
-      expect_same_effort(stopped.plan, undisturbed, where);
-      half_tables += stopped.half_tables;
-    }
+    expect_to_go_on(testing::branching(3, 5, seed), seed, 12, tally);
   }
-  EXPECT_GT(half_tables, 0);
+  EXPECT_GT(tally.half_tables, 0);
 }
 
 TEST(SavedSearch, IsSavedNowAndThenWithoutBeingStopped) {
