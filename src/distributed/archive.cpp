@@ -42,20 +42,36 @@ void serialize(Archive& archive, nestplan::model::Collective& collective, const 
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::LayerCost& cost, const unsigned) {
-  auto& [forward, backward, parameters, experts, activation, checkpoint, collectives] = cost;
-  exchange(archive, forward, backward, parameters, experts, activation, checkpoint, collectives);
+  auto& [forward, backward, parameters, experts, activation, checkpoint, collectives, selective,
+         selective_s, working, table] = cost;
+  exchange(archive, forward, backward, parameters, experts, activation, checkpoint, collectives,
+           selective, selective_s, working, table);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Strategy& strategy, const unsigned) {
-  auto& [id, tp, sp, cp, ep, etp, micro_batch] = strategy;
-  exchange(archive, id, tp, sp, cp, ep, etp, micro_batch);
+  auto& [id, tp, sp, cp, ep, etp, micro_batch, context] = strategy;
+  exchange(archive, id, tp, sp, cp, ep, etp, micro_batch, context);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Layer& layer, const unsigned) {
-  auto& [id, costs] = layer;
-  exchange(archive, id, costs);
+  auto& [id, costs, counted] = layer;
+  exchange(archive, id, costs, counted);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Tie& tie, const unsigned) {
+  auto& [layers, parameters] = tie;
+  exchange(archive, layers, parameters);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Dimensions& dimensions, const unsigned) {
+  auto& [heads, kv_heads, hidden, ffn, vocabulary, sequence, blocks, experts, expert_ffn,
+         encoder_blocks] = dimensions;
+  exchange(archive, heads, kv_heads, hidden, ffn, vocabulary, sequence, blocks, experts, expert_ffn,
+           encoder_blocks);
 }
 
 template <class Archive>
@@ -66,8 +82,8 @@ void serialize(Archive& archive, nestplan::model::Edge& edge, const unsigned) {
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Graph& graph, const unsigned) {
-  auto& [name, strategies, layers, edges, tokens, flops] = graph;
-  exchange(archive, name, strategies, layers, edges, tokens, flops);
+  auto& [name, strategies, layers, edges, tokens, flops, ties, dimensions] = graph;
+  exchange(archive, name, strategies, layers, edges, tokens, flops, ties, dimensions);
 }
 
 template <class Archive>
@@ -101,11 +117,29 @@ void serialize(Archive& archive, nestplan::model::StateBytes& bytes, const unsig
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::MemoryReserve& reserve, const unsigned) {
+  auto& [context, communicator, margin] = reserve;
+  exchange(archive, context, communicator, margin);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::StageConstraints::Pin& pin, const unsigned) {
+  auto& [layer, stage] = pin;
+  exchange(archive, layer, stage);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::StageConstraints& stages, const unsigned) {
+  auto& [pins, together, cuts, first, last, least, most, layout] = stages;
+  exchange(archive, pins, together, cuts, first, last, least, most, layout);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::PlanOptions& options, const unsigned) {
   auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
-         per_stage, uneven, state_bytes] = options;
+         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target] = options;
   exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
-           schedule, per_stage, uneven, state_bytes);
+           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target);
 }
 
 template <class Archive>

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -43,6 +44,18 @@ class Index {
   std::unordered_map<std::string, std::size_t> indices_;
 };
 
+constexpr std::array<std::pair<const char*, std::int64_t model::Dimensions::*>, 10> kDimensionKeys{
+    {{"heads", &model::Dimensions::heads},
+     {"kv_heads", &model::Dimensions::kv_heads},
+     {"hidden", &model::Dimensions::hidden},
+     {"ffn", &model::Dimensions::ffn},
+     {"vocabulary", &model::Dimensions::vocabulary},
+     {"sequence", &model::Dimensions::sequence},
+     {"blocks", &model::Dimensions::blocks},
+     {"experts", &model::Dimensions::experts},
+     {"expert_ffn", &model::Dimensions::expert_ffn},
+     {"encoder_blocks", &model::Dimensions::encoder_blocks}}};
+
 class GraphReader {
  public:
   explicit GraphReader(const Field& root) : root_(root) { root_.expect(graph_keys::kGraph); }
@@ -55,6 +68,8 @@ class GraphReader {
     read_strategies();
     read_layers();
     read_edges();
+    read_ties();
+    read_dimensions();
     default_checkpoints();
     check_acyclic();
     model::quantise_counts(graph_);
@@ -83,6 +98,9 @@ class GraphReader {
       strategy.ep = read_degree(field, "ep");
       strategy.etp = read_degree(field, "etp");
       strategy.micro_batch = read_degree(field, "micro_batch");
+      if (const auto form = field.find("context")) {
+        strategy.context = form->named(model::parse_context_form);
+      }
       graph_.strategies.push_back(std::move(strategy));
     }
     if (graph_.strategies.empty()) list.fail("must have at least one strategy");
@@ -106,7 +124,9 @@ class GraphReader {
     for (const Field& field : list.items()) {
       field.expect(graph_keys::kLayer);
       layers_.add(field.at("id"), "layers");
-      graph_.layers.push_back({field.at("id").text(), read_costs(field.at("costs"))});
+      model::Layer layer{field.at("id").text(), read_costs(field.at("costs"))};
+      if (const auto counted = field.find("counted")) layer.counted = counted->boolean();
+      graph_.layers.push_back(std::move(layer));
     }
     if (graph_.layers.empty()) list.fail("must have at least one layer");
   }
@@ -140,10 +160,28 @@ class GraphReader {
     cost.expert_parameters = read_count(field, "expert_parameters");
     cost.activation_bytes = read_count(field, "activation_bytes");
     cost.checkpoint_bytes = read_count(field, "checkpoint_bytes");
+    cost.working_bytes = read_count(field, "working_bytes");
+    read_selective(field, cost);
+    cost.table_parameters = read_count(field, "table_parameters");
+    if (cost.table_parameters > cost.parameters) {
+      field.at("table_parameters").fail("is more than all parameters of the layer");
+    }
     if (const auto collectives = field.find("collectives")) {
       for (const Field& item : collectives->items()) cost.collectives.push_back(read_step(item));
     }
     return cost;
+  }
+
+  static void read_selective(const Field& field, model::LayerCost& cost) {
+    const auto bytes = field.find("selective_bytes");
+    const auto seconds = field.find("selective_s");
+    if (seconds && !bytes) seconds->fail("needs selective_bytes beside it");
+    if (!bytes) return;
+    cost.selective_bytes = bytes->number(kMostCount);
+    if (*cost.selective_bytes > cost.activation_bytes) {
+      bytes->fail("is more than activation_bytes, which is kept without recomputation");
+    }
+    if (seconds) cost.selective_s = seconds->number(kMostSeconds);
   }
 
   static model::Collective read_step(const Field& field) {
@@ -193,6 +231,47 @@ class GraphReader {
     return bytes;
   }
 
+  /// Every layer of a tie holds the shared parameters: no fewer than they are.
+  void read_ties() {
+    const auto list = root_.find("ties");
+    if (!list) return;
+    for (const Field& field : list->items()) {
+      field.expect(graph_keys::kTie);
+      const Field layers = field.at("layers");
+      model::Tie tie;
+      for (const Field& item : layers.items()) {
+        tie.layers.push_back(static_cast<int>(layers_.find(item.text(), item, "layer")));
+      }
+      std::sort(tie.layers.begin(), tie.layers.end());
+      if (std::adjacent_find(tie.layers.begin(), tie.layers.end()) != tie.layers.end()) {
+        layers.fail("names a layer twice");
+      }
+      if (tie.layers.size() < 2) layers.fail("must name at least two layers");
+      tie.parameters = read_edge_bytes(field.at("parameters"));
+      for (const int layer : tie.layers) {
+        const auto& costs = graph_.layers[static_cast<std::size_t>(layer)].costs;
+        for (std::size_t s = 0; s < costs.size(); ++s) {
+          if (!costs[s] || tie.parameters[s] <= costs[s]->parameters) continue;
+          field.at("parameters")
+              .fail(fmt::format("are more than layer {} has under strategy {}",
+                                util::quoted(layers_.name(static_cast<std::size_t>(layer))),
+                                util::quoted(strategies_.name(s))));
+        }
+      }
+      graph_.ties.push_back(std::move(tie));
+    }
+  }
+
+  void read_dimensions() {
+    const auto field = root_.find("dimensions");
+    if (!field) return;
+    field->expect(graph_keys::kDimensions);
+    for (const auto& [key, member] : kDimensionKeys) {
+      const auto value = field->find(key);
+      if (value) graph_.dimensions.*member = value->integer(0, kMostDegree);
+    }
+  }
+
   /// Columns without `checkpoint_bytes` were read as 0 and get the bytes of the incoming edges.
   void default_checkpoints() {
     for (const model::Edge& edge : graph_.edges) {
@@ -222,13 +301,15 @@ class GraphReader {
 using Output = nlohmann::ordered_json;
 
 Output strategy_to_json(const model::Strategy& strategy) {
-  return {{"id", strategy.id},
-          {"tp", strategy.tp},
-          {"sp", strategy.sp},
-          {"cp", strategy.cp},
-          {"ep", strategy.ep},
-          {"etp", strategy.etp},
-          {"micro_batch", strategy.micro_batch}};
+  Output out{{"id", strategy.id},
+             {"tp", strategy.tp},
+             {"sp", strategy.sp},
+             {"cp", strategy.cp},
+             {"ep", strategy.ep},
+             {"etp", strategy.etp},
+             {"micro_batch", strategy.micro_batch}};
+  if (strategy.cp > 1) out["context"] = model::to_string(strategy.context);
+  return out;
 }
 
 Output cost_to_json(const model::LayerCost& cost) {
@@ -239,13 +320,20 @@ Output cost_to_json(const model::LayerCost& cost) {
                            {"group", model::to_string(step.group)},
                            {"bytes", number_to_json(step.bytes)}});
   }
-  return {{"forward_s", number_to_json(cost.forward_s)},
+  Output out{{"forward_s", number_to_json(cost.forward_s)},
           {"backward_s", number_to_json(cost.backward_s)},
           {"parameters", number_to_json(cost.parameters)},
           {"expert_parameters", number_to_json(cost.expert_parameters)},
           {"activation_bytes", number_to_json(cost.activation_bytes)},
           {"checkpoint_bytes", number_to_json(cost.checkpoint_bytes)},
           {"collectives", std::move(collectives)}};
+  if (cost.selective_bytes) {
+    out["selective_bytes"] = number_to_json(*cost.selective_bytes);
+    out["selective_s"] = number_to_json(cost.selective_s);
+  }
+  if (cost.working_bytes > 0) out["working_bytes"] = number_to_json(cost.working_bytes);
+  if (cost.table_parameters > 0) out["table_parameters"] = number_to_json(cost.table_parameters);
+  return out;
 }
 
 Output layer_to_json(const model::Layer& layer, const std::vector<model::Strategy>& strategies) {
@@ -253,17 +341,31 @@ Output layer_to_json(const model::Layer& layer, const std::vector<model::Strateg
   for (std::size_t s = 0; s < strategies.size(); ++s) {
     if (layer.costs[s]) costs[strategies[s].id] = cost_to_json(*layer.costs[s]);
   }
-  return {{"id", layer.id}, {"costs", std::move(costs)}};
+  Output out{{"id", layer.id}, {"costs", std::move(costs)}};
+  if (!layer.counted) out["counted"] = false;
+  return out;
+}
+
+Output by_strategy(const std::vector<double>& values, const model::Graph& graph) {
+  Output out = Output::object();
+  for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+    out[graph.strategies[s].id] = number_to_json(values[s]);
+  }
+  return out;
+}
+
+Output tie_to_json(const model::Tie& tie, const model::Graph& graph) {
+  Output layers = Output::array();
+  for (const int layer : tie.layers) {
+    layers.push_back(graph.layers[static_cast<std::size_t>(layer)].id);
+  }
+  return {{"layers", std::move(layers)}, {"parameters", by_strategy(tie.parameters, graph)}};
 }
 
 Output edge_to_json(const model::Edge& edge, const model::Graph& graph) {
-  Output bytes = Output::object();
-  for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
-    bytes[graph.strategies[s].id] = number_to_json(edge.bytes[s]);
-  }
   return {{"from", graph.layers[static_cast<std::size_t>(edge.from)].id},
           {"to", graph.layers[static_cast<std::size_t>(edge.to)].id},
-          {"bytes", std::move(bytes)}};
+          {"bytes", by_strategy(edge.bytes, graph)}};
 }
 
 model::Graph to_graph(const Document& document) {
@@ -299,6 +401,16 @@ std::string graph_to_json(const model::Graph& graph) {
   document["strategies"] = std::move(strategies);
   document["layers"] = std::move(layers);
   document["edges"] = std::move(edges);
+  if (!graph.ties.empty()) {
+    Output ties = Output::array();
+    for (const model::Tie& tie : graph.ties) ties.push_back(tie_to_json(tie, graph));
+    document["ties"] = std::move(ties);
+  }
+  Output dimensions = Output::object();
+  for (const auto& [key, member] : kDimensionKeys) {
+    if (graph.dimensions.*member > 0) dimensions[key] = graph.dimensions.*member;
+  }
+  if (!dimensions.empty()) document["dimensions"] = std::move(dimensions);
   return to_text(document);
 }
 

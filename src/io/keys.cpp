@@ -5,14 +5,21 @@ namespace nestplan::io {
 namespace graph_keys {
 const KeySet kGraph{"",
                     {"format", "name", "strategies", "layers", "edges"},
-                    {"provenance", "tokens_per_sample", "model_flops_per_sample"}};
-const KeySet kStrategy{"strategy", {"id", "tp"}, {"sp", "cp", "ep", "etp", "micro_batch"}};
-const KeySet kLayer{"layer", {"id", "costs"}, {}};
+                    {"provenance", "tokens_per_sample", "model_flops_per_sample", "ties",
+                     "dimensions"}};
+const KeySet kStrategy{"strategy", {"id", "tp"}, {"sp", "cp", "ep", "etp", "micro_batch", "context"}};
+const KeySet kLayer{"layer", {"id", "costs"}, {"counted"}};
 const KeySet kCost{"cost",
                    {"forward_s", "backward_s", "parameters", "activation_bytes"},
-                   {"expert_parameters", "checkpoint_bytes", "collectives"}};
+                   {"expert_parameters", "checkpoint_bytes", "collectives", "selective_bytes",
+                    "selective_s", "working_bytes", "table_parameters"}};
 const KeySet kCollective{"collective", {"phase", "op", "group", "bytes"}, {}};
 const KeySet kEdge{"edge", {"from", "to", "bytes"}, {}};
+const KeySet kTie{"tie", {"layers", "parameters"}, {}};
+const KeySet kDimensions{"dimensions",
+                         {},
+                         {"heads", "kv_heads", "hidden", "ffn", "vocabulary", "sequence", "blocks",
+                          "experts", "expert_ffn", "encoder_blocks"}};
 }  // namespace graph_keys
 
 namespace cluster_keys {
@@ -58,7 +65,7 @@ const KeySet kSearch{
 std::vector<KeySet> known_keys(const std::string& format) {
   if (format == kGraphFormat) {
     using namespace graph_keys;
-    return {kGraph, kStrategy, kLayer, kCost, kCollective, kEdge};
+    return {kGraph, kStrategy, kLayer, kCost, kCollective, kEdge, kTie, kDimensions};
   }
   if (format == kClusterFormat) {
     using namespace cluster_keys;

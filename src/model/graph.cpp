@@ -22,6 +22,9 @@ void quantise(LayerCost& cost) {
   cost.expert_parameters = quantised(cost.expert_parameters);
   cost.activation_bytes = quantised(cost.activation_bytes);
   cost.checkpoint_bytes = quantised(cost.checkpoint_bytes);
+  if (cost.selective_bytes) cost.selective_bytes = quantised(*cost.selective_bytes);
+  cost.working_bytes = quantised(cost.working_bytes);
+  cost.table_parameters = quantised(cost.table_parameters);
   for (Collective& collective : cost.collectives) collective.bytes = quantised(collective.bytes);
 }
 
@@ -54,6 +57,9 @@ void quantise_counts(Graph& graph) {
   }
   for (Edge& edge : graph.edges) {
     for (double& bytes : edge.bytes) bytes = quantised(bytes);
+  }
+  for (Tie& tie : graph.ties) {
+    for (double& parameters : tie.parameters) parameters = quantised(parameters);
   }
 }
 

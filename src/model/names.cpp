@@ -17,7 +17,9 @@ constexpr std::array kPhases{"forward", "backward"};
 constexpr std::array kGroupKinds{"tp", "cp", "ep", "dp"};
 constexpr std::array kObjectives{"1f1b", "paper"};
 constexpr std::array kSchedules{"1f1b", "gpipe"};
-constexpr std::array kRecomputes{"none", "full"};
+constexpr std::array kContextForms{"ring", "all_to_all"};
+constexpr std::array kRecomputes{"none", "selective", "full"};
+constexpr std::array kShardSpans{"all", "pod"};
 constexpr std::array kStatuses{"optimal", "feasible", "infeasible"};
 
 template <class Enum, std::size_t kCount>
@@ -47,9 +49,11 @@ Enum parse(std::string_view name, const std::array<const char*, kCount>& names, 
 const char* to_string(CollectiveOp op) { return name_of(op, kCollectiveOps); }
 const char* to_string(Phase phase) { return name_of(phase, kPhases); }
 const char* to_string(GroupKind group) { return name_of(group, kGroupKinds); }
+const char* to_string(ContextForm form) { return name_of(form, kContextForms); }
 const char* to_string(Objective objective) { return name_of(objective, kObjectives); }
 const char* to_string(Schedule schedule) { return name_of(schedule, kSchedules); }
 const char* to_string(Recompute recompute) { return name_of(recompute, kRecomputes); }
+const char* to_string(ShardSpan span) { return name_of(span, kShardSpans); }
 const char* to_string(Status status) { return name_of(status, kStatuses); }
 
 CollectiveOp parse_collective_op(std::string_view name) {
@@ -68,6 +72,12 @@ Schedule parse_schedule(std::string_view name) {
 Recompute parse_recompute(std::string_view name) {
   return parse<Recompute>(name, kRecomputes, "a recomputation mode");
 }
+ContextForm parse_context_form(std::string_view name) {
+  return parse<ContextForm>(name, kContextForms, "a form of context parallelism");
+}
+ShardSpan parse_shard_span(std::string_view name) {
+  return parse<ShardSpan>(name, kShardSpans, "a span of shards");
+}
 Status parse_status(std::string_view name) {
   return parse<Status>(name, kStatuses, "a plan status");
 }
@@ -78,6 +88,8 @@ std::vector<std::string> group_kind_names() { return list(kGroupKinds); }
 std::vector<std::string> objective_names() { return list(kObjectives); }
 std::vector<std::string> schedule_names() { return list(kSchedules); }
 std::vector<std::string> recompute_names() { return list(kRecomputes); }
+std::vector<std::string> context_form_names() { return list(kContextForms); }
+std::vector<std::string> shard_span_names() { return list(kShardSpans); }
 std::vector<std::string> status_names() { return list(kStatuses); }
 
 }  // namespace nestplan::model

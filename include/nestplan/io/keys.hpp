@@ -15,7 +15,7 @@ struct KeySet {
 
 /// Objects of a `nestplan.graph/1` document.
 namespace graph_keys {
-extern const KeySet kGraph, kStrategy, kLayer, kCost, kCollective, kEdge;
+extern const KeySet kGraph, kStrategy, kLayer, kCost, kCollective, kEdge, kTie, kDimensions;
 }
 
 /// Objects of a `nestplan.cluster/1` document.

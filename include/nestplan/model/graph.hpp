@@ -33,7 +33,21 @@ struct LayerCost {
   double activation_bytes = 0;   ///< kept per micro-batch in flight without recomputation
   double checkpoint_bytes = 0;   ///< kept per micro-batch in flight with full recomputation
   std::vector<Collective> collectives;
+
+  /// Kept per micro-batch in flight with selective recomputation; empty: as without any.
+  std::optional<double> selective_bytes;
+  double selective_s = 0;    ///< what selective recomputation computes again
+  double working_bytes = 0;  ///< held only while the layer computes, once: logits and loss
+  /// Of `parameters`: those in tables over the vocabulary. A note for accounts of memory.
+  double table_parameters = 0;
+
+  double selectively_kept() const { return selective_bytes.value_or(activation_bytes); }
 };
+
+/// How attention is split along the sequence: keys and values go round a ring (Liu et al., arXiv
+/// 2310.01889), or heads are traded for tokens (Jacobs et al., DeepSpeed-Ulysses, arXiv
+/// 2309.14509).
+enum class ContextForm : std::uint8_t { kRing, kAllToAll };
 
 /// How a layer is split inside a stage.
 struct Strategy {
@@ -44,11 +58,34 @@ struct Strategy {
   std::int64_t ep = 1;   ///< expert parallel
   std::int64_t etp = 1;  ///< tensor parallel inside experts; a note, its effect is in the costs
   std::int64_t micro_batch = 1;
+  ContextForm context = ContextForm::kRing;  ///< a note, its effect is in the costs
 };
 
 struct Layer {
   std::string id;
   std::vector<std::optional<LayerCost>> costs;  ///< one per strategy; empty: cannot use it
+  bool counted = true;  ///< whether rules on the number of layers in a stage count it
+};
+
+/// Parameters that several layers share. Every stage that holds one of them has one copy; the
+/// gradients of the copies are summed once per iteration.
+struct Tie {
+  std::vector<int> layers;         ///< indices into Graph::layers, ascending, at least two
+  std::vector<double> parameters;  ///< per strategy, per device; in the costs of each layer
+};
+
+/// What the rules of frameworks ask about a model. 0: not known, and rules about it say nothing.
+struct Dimensions {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;         ///< of dense MLPs
+  std::int64_t vocabulary = 0;  ///< unpadded
+  std::int64_t sequence = 0;    ///< tokens per sample
+  std::int64_t blocks = 0;      ///< transformer layers
+  std::int64_t experts = 0;     ///< routed ones of a layer; 0: none, if `hidden` is known
+  std::int64_t expert_ffn = 0;
+  std::int64_t encoder_blocks = 0;  ///< of `blocks`: in the encoder of an encoder-decoder
 };
 
 /// A tensor from layer `from` to layer `to` (indices into Graph::layers).
@@ -72,6 +109,9 @@ struct Graph {
   std::optional<double> tokens_per_sample;
   /// Model FLOPs of one sequence, forward and backward, without recomputation.
   std::optional<double> model_flops_per_sample;
+
+  std::vector<Tie> ties;
+  Dimensions dimensions;
 };
 
 /// Rounds every byte and parameter count of `graph` up to a multiple of 2^-10.
@@ -83,5 +123,6 @@ std::vector<int> topological_order(const Graph& graph);
 const char* to_string(CollectiveOp op);
 const char* to_string(Phase phase);
 const char* to_string(GroupKind group);
+const char* to_string(ContextForm form);
 
 }  // namespace nestplan::model

@@ -9,7 +9,10 @@ namespace nestplan::model {
 
 enum class Objective : std::uint8_t { k1F1B, kPaper };
 enum class Schedule : std::uint8_t { k1F1B, kGPipe };
-enum class Recompute : std::uint8_t { kNone, kFull };
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+/// The devices that share a stage's state under ZeRO: all copies, or those inside a pod, with
+/// whole copies of the state in the other pods (hybrid sharding).
+enum class ShardSpan : std::uint8_t { kAll, kPod };
 enum class Status : std::uint8_t { kOptimal, kFeasible, kInfeasible };
 
 /// Bytes per parameter of weights, gradients and optimizer state.
@@ -17,6 +20,39 @@ struct StateBytes {
   double weight = 2;
   double gradient = 4;
   double optimizer = 12;
+};
+
+/// Device memory that no plan may use, beside what the cluster reserves.
+struct MemoryReserve {
+  double context_bytes = 0;       ///< of the driver and the framework
+  double communicator_bytes = 0;  ///< of each kind of group that a stage communicates in
+  double margin = 0;              ///< share of the rest, left for fragmentation; in [0, 1)
+};
+
+/// Which layers the stages may hold, beyond the order of the graph.
+struct StageConstraints {
+  /// A layer that belongs into one stage: 0 is the first, 1 the second …, -1 the last.
+  struct Pin {
+    int layer = 0;
+    std::int64_t stage = 0;
+  };
+  /// How many counted layers (see Layer::counted) stages hold.
+  enum class Layout : std::uint8_t {
+    kAny,
+    kFirstLast,  ///< equally many in all stages but the first and the last
+    kEven        ///< equally many in all stages
+  };
+  std::vector<Pin> pins;
+  std::vector<std::vector<int>> together;  ///< layers that share a stage
+  std::vector<std::vector<int>> cuts;      ///< sets of layers; no stage holds layers of two
+  std::optional<std::int64_t> first, last;  ///< counted layers of the first and of the last stage
+  std::optional<std::int64_t> least, most;  ///< counted layers of any stage
+  Layout layout = Layout::kAny;
+
+  bool none() const {
+    return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most &&
+           layout == Layout::kAny;
+  }
 };
 
 /// What the search may choose from. Empty lists mean "no restriction".
@@ -31,6 +67,11 @@ struct PlanOptions {
   bool per_stage_strategies = false;
   bool allow_uneven_batch = false;
   StateBytes state_bytes;
+  std::vector<ShardSpan> shard{ShardSpan::kAll};  ///< sorted, not empty
+  std::vector<std::int64_t> vpp{1};               ///< chunks per stage; sorted, not empty
+  MemoryReserve reserve;
+  StageConstraints stages;
+  std::string target = "any";  ///< whose rules hold, see targets::rule_set
 };
 
 /// Seconds of one stage, per micro-batch except `sync_s` (once per iteration).
@@ -45,12 +86,27 @@ struct StageTime {
   double zero_s = 0;
   double sync_s = 0;
   double collective_s = 0;  ///< the part of forward, backward and recompute that is collectives
+  double tie_s = 0;         ///< once per iteration: gradients of parameters shared with stage 1
 };
 
+/// Bytes per device. `total_bytes` is state, activations and reserve; the other items say what
+/// these consist of.
 struct StageMemory {
   double total_bytes = 0;
   double state_bytes = 0;
   double activation_bytes = 0;
+  double reserve_bytes = 0;  ///< context and communicators
+
+  double weight_bytes = 0;  ///< of the state
+  double gradient_bytes = 0;
+  double optimizer_bytes = 0;
+  double gathered_bytes = 0;   ///< weights of the largest layer under ZeRO 3
+  double in_flight_bytes = 0;  ///< of the activations: kept for all micro-batches in flight
+  double working_bytes = 0;    ///< what one layer needs beside: recomputed, logits and loss
+  double context_bytes = 0;    ///< of the reserve
+  double communicator_bytes = 0;
+  double table_bytes = 0;   ///< a note: weights of tables over the vocabulary, in `weight_bytes`
+  double margin_bytes = 0;  ///< left free of what the device has; not in the total
 };
 
 struct StagePlan {
@@ -60,6 +116,9 @@ struct StagePlan {
   std::int64_t devices = 0;  ///< the unit: tp·cp·dp_inner
   Recompute recompute = Recompute::kNone;
   int zero = 0;
+  ShardSpan shard = ShardSpan::kAll;
+  /// With interleaving, the layers of each of the vpp chunks; else empty.
+  std::vector<std::vector<int>> chunks;
   StageTime time;
   StageMemory memory;
 };
@@ -130,6 +189,8 @@ struct PartialStage {
   std::optional<std::int64_t> position;
   std::optional<Recompute> recompute;
   std::optional<int> zero;
+  std::optional<ShardSpan> shard;
+  std::vector<std::vector<int>> chunks;  ///< with interleaving; else empty
 };
 
 struct PartialPlan {
@@ -142,6 +203,7 @@ struct PartialPlan {
 const char* to_string(Objective objective);
 const char* to_string(Schedule schedule);
 const char* to_string(Recompute recompute);
+const char* to_string(ShardSpan span);
 const char* to_string(Status status);
 
 }  // namespace nestplan::model
