@@ -11,13 +11,14 @@ allowed_for() {
   case "$1" in
     util) echo "" ;;
     model) echo "util" ;;
+    targets) echo "util model" ;;
     cost) echo "util model" ;;
     lattice) echo "util model" ;;
-    solver) echo "util model cost lattice" ;;
-    io) echo "util model cost solver mpi" ;;  # of solver: snapshot.hpp
+    solver) echo "util model targets cost lattice" ;;
+    io) echo "util model targets cost solver mpi" ;;  # of solver: snapshot.hpp
     mpi) echo "util" ;;
     distributed) echo "util model cost lattice solver mpi" ;;
-    cli) echo "util model cost lattice solver io mpi distributed" ;;
+    cli) echo "util model targets cost lattice solver io mpi distributed" ;;
     *) return 1 ;;
   esac
 }

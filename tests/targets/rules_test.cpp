@@ -1,0 +1,415 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <random>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nestplan/targets/targets.hpp"
+#include "util/expect_error.hpp"
+
+namespace nestplan::targets {
+namespace {
+
+using test::expect_contains;
+using Layout = model::StageConstraints::Layout;
+
+constexpr int kDraws = 60'000;
+
+/// Candidates with sizes that do and do not divide, everything now and then unknown.
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : random_(seed) {}
+
+  Candidate operator()() {
+    Candidate c = configuration();
+    c.pp = of({1, 2, 3, 4});
+    c.vpp = of({0, 1, 2, 3});
+    c.schedule = maybe(std::vector{model::Schedule::k1F1B, model::Schedule::kGPipe});
+    c.layout = maybe(std::vector{Layout::kAny, Layout::kFirstLast, Layout::kEven});
+    c.first_layers = of({0, 3, 20});
+    c.last_layers = of({0, 1, 20});
+    c.overlap_p2p = flag();
+    c.per_stage_strategies = flag();
+    c.zero = maybe(std::vector{0, 1, 2, 3});
+    c.shard = maybe(std::vector{model::ShardSpan::kAll, model::ShardSpan::kPod});
+    c.recompute = maybe(std::vector{model::Recompute::kNone, model::Recompute::kFull});
+    c.per_stage_zero = flag();
+    c.per_stage_recompute = flag();
+    return c;
+  }
+
+  Candidate configuration() {
+    Candidate c = strategy();
+    c.devices = of({0, 8, 16, 24});
+    c.global_batch = of({0, 8, 30, 64});
+    c.dp = of({1, 2, 4});
+    c.dp_inner = c.dp == 4 ? of({1, 2, 4}) : 1;
+    c.microbatches = of({0, 2, 3, 4, 5, 8});
+    return c;
+  }
+
+  Candidate strategy() {
+    Candidate c;
+    c.model = {.heads = of({0, 12, 40, 52}),
+               .kv_heads = of({0, 2, 8}),
+               .hidden = of({0, 4096, 4100}),
+               .ffn = of({0, 11008, 11001}),
+               .vocabulary = of({0, 50257}),
+               .sequence = of({0, 184, 4096, 4098}),
+               .blocks = of({0, 8, 20, 61}),
+               .experts = of({0, 8, 60}),
+               .expert_ffn = of({0, 1408, 1001}),
+               .encoder_blocks = of({0, 4})};
+    c.precision = std::vector<std::string>{"", "bf16", "fp16", "fp8"}[index(4)];
+    c.tied_embeddings = flag();
+    c.chain = flag();
+    c.tp = of({1, 2, 3, 8});
+    c.cp = of({1, 2, 3});
+    c.ep = of({0, 1, 2, 3, 8});
+    c.etp = of({0, 1, 2});
+    c.micro_batch = of({0, 1, 2});
+    c.sequence_parallel = flag();
+    c.context = maybe(std::vector{model::ContextForm::kRing, model::ContextForm::kAllToAll});
+    return c;
+  }
+
+ private:
+  std::size_t index(std::size_t size) { return random_() % size; }
+  std::int64_t of(std::vector<std::int64_t> values) { return values[index(values.size())]; }
+  template <typename Value>
+  std::optional<Value> maybe(const std::vector<Value>& values) {
+    const std::size_t chosen = index(values.size() + 1);
+    if (chosen == values.size()) return std::nullopt;
+    return values[chosen];
+  }
+  std::optional<bool> flag() {
+    const std::size_t chosen = index(3);
+    if (chosen == 2) return std::nullopt;
+    return chosen == 1;
+  }
+
+  std::mt19937 random_;
+};
+
+class EveryRuleSet : public testing::TestWithParam<std::string> {
+ protected:
+  const RuleSet& set() const { return rule_set(GetParam()); }
+};
+
+TEST_P(EveryRuleSet, SaysNothingAboutWhatIsNotKnown) {
+  EXPECT_EQ(set().broken(Candidate{}), nullptr);
+  for (const Rule& rule : set().rules()) EXPECT_FALSE(rule.broken(Candidate{})) << rule.name;
+  EXPECT_TRUE(set().settings(Candidate{}).empty());
+}
+
+TEST_P(EveryRuleSet, ModelsAloneBreakNothing) {
+  Draw draw(1);
+  for (int i = 0; i < 1000; ++i) {
+    Candidate candidate;
+    candidate.model = draw().model;
+    EXPECT_EQ(set().broken(candidate), nullptr);
+  }
+}
+
+TEST_P(EveryRuleSet, HasRulesThatAreAllBrokenAndAllKept) {
+  Draw draw(2);
+  std::map<std::string, int> broken;
+  for (int i = 0; i < kDraws; ++i) {
+    const Candidate candidate = draw();
+    for (const Rule& rule : set().rules()) broken[rule.name] += rule.broken(candidate) ? 1 : 0;
+  }
+  for (const Rule& rule : set().rules()) {
+    EXPECT_GT(broken[rule.name], 0) << rule.name;
+    EXPECT_LT(broken[rule.name], kDraws) << rule.name;
+  }
+}
+
+TEST_P(EveryRuleSet, ExplainsWithNumbersAndTheNearest) {
+  Draw draw(3);
+  for (int i = 0; i < kDraws / 20; ++i) {
+    const Candidate candidate = draw();
+    for (const Rule& rule : set().rules()) {
+      if (!rule.broken(candidate)) continue;
+      const std::string text = rule.explain(candidate);
+      expect_contains(text, "nearest: ");
+      EXPECT_TRUE(std::any_of(text.begin(), text.end(), [](unsigned char each) {
+        return std::isdigit(each) != 0;
+      })) << text;
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+      EXPECT_LT(text.size(), 240U) << text;
+    }
+  }
+}
+
+/// What a rule suggests another number for.
+using Change = void (*)(Candidate&, std::int64_t);
+
+const std::map<std::string, Change> kSuggested{
+    {"heads", [](Candidate& c, std::int64_t n) { c.tp = n; }},
+    {"kv-heads", [](Candidate& c, std::int64_t n) { c.tp = n; }},
+    {"ffn", [](Candidate& c, std::int64_t n) { c.tp = n; }},
+    {"expert-ffn", [](Candidate& c, std::int64_t n) { c.etp = n; }},
+    {"experts", [](Candidate& c, std::int64_t n) { c.ep = n; }},
+    {"expert-model", [](Candidate& c, std::int64_t n) { c.ep = n; }},
+    {"expert-tensor", [](Candidate& c, std::int64_t n) { c.etp = n; }},
+    {"context", [](Candidate& c, std::int64_t n) { c.model.sequence = n; }},
+    {"context-heads", [](Candidate& c, std::int64_t n) { c.cp = n; }},
+    {"sequence", [](Candidate& c, std::int64_t n) { c.model.sequence = n; }},
+    {"batch", [](Candidate& c, std::int64_t n) { c.global_batch = n; }},
+    {"expert-ranks", [](Candidate& c, std::int64_t n) { c.ep = n; }},
+    {"expert-world", [](Candidate& c, std::int64_t n) { c.etp = n; }},
+    {"microbatches", [](Candidate& c, std::int64_t n) { c.microbatches = n; }},
+    {"interleaving-groups", [](Candidate& c, std::int64_t n) { c.microbatches = n; }},
+    {"interleaving-rounds", [](Candidate& c, std::int64_t n) { c.microbatches = n; }},
+    {"layers", [](Candidate& c, std::int64_t n) { c.pp = n; }},
+    {"expert-shards", [](Candidate& c, std::int64_t n) { c.ep = n; }},
+};
+
+/// The one or two numbers behind "nearest: ".
+std::vector<std::int64_t> suggestions(const std::string& explanation) {
+  const std::regex numbers("nearest: (?:[A-Za-z]+ )?([0-9]+)(?: or ([0-9]+))?");
+  std::smatch match;
+  std::vector<std::int64_t> found;
+  if (!std::regex_search(explanation, match, numbers)) return found;
+  for (const std::size_t group : {1U, 2U}) {
+    if (match[group].matched) found.push_back(std::stoll(match[group]));
+  }
+  return found;
+}
+
+TEST_P(EveryRuleSet, SuggestsWhatIsLegal) {
+  Draw draw(7);
+  std::map<std::string, int> tried;
+  for (int i = 0; i < kDraws / 20; ++i) {
+    const Candidate candidate = draw();
+    for (const Rule& rule : set().rules()) {
+      const auto change = kSuggested.find(rule.name);
+      if (change == kSuggested.end() || !rule.broken(candidate)) continue;
+      for (const std::int64_t number : suggestions(rule.explain(candidate))) {
+        Candidate better = candidate;
+        change->second(better, number);
+        EXPECT_FALSE(rule.broken(better)) << rule.name << ": " << rule.explain(candidate);
+        ++tried[rule.name];
+      }
+    }
+  }
+  for (const Rule& rule : set().rules()) {
+    if (kSuggested.count(rule.name) != 0) {
+      EXPECT_GT(tried[rule.name], 0) << rule.name;
+    }
+  }
+}
+
+TEST_P(EveryRuleSet, RulesLookAtNothingBeyondTheirScope) {
+  for (unsigned seed = 0; seed < 6000; ++seed) {
+    // the same candidate, of which less and less is known
+    const Candidate whole = Draw(seed)();
+    Candidate pipeline = whole;
+    pipeline.zero.reset();
+    pipeline.shard.reset();
+    pipeline.recompute.reset();
+    pipeline.per_stage_zero.reset();
+    pipeline.per_stage_recompute.reset();
+    const Candidate configuration = Draw(seed).configuration();
+    const Candidate strategy = Draw(seed).strategy();
+    for (const Rule& rule : set().rules()) {
+      const bool broken = rule.broken(whole);
+      if (rule.scope <= Scope::kPipeline) {
+        EXPECT_EQ(rule.broken(pipeline), broken) << rule.name;
+      }
+      if (rule.scope <= Scope::kConfiguration) {
+        EXPECT_EQ(rule.broken(configuration), broken) << rule.name;
+      }
+      if (rule.scope <= Scope::kStrategy) {
+        EXPECT_EQ(rule.broken(strategy), broken) << rule.name;
+      }
+    }
+  }
+}
+
+TEST_P(EveryRuleSet, FindsTheFirstBrokenRuleOfAScope) {
+  Draw draw(5);
+  for (int i = 0; i < kDraws / 10; ++i) {
+    const Candidate candidate = draw();
+    for (const Scope scope :
+         {Scope::kStrategy, Scope::kConfiguration, Scope::kPipeline, Scope::kStage}) {
+      const Rule* expected = nullptr;
+      for (const Rule& rule : set().rules()) {
+        if (expected == nullptr && rule.scope == scope && rule.broken(candidate)) expected = &rule;
+      }
+      EXPECT_EQ(set().broken(candidate, scope), expected);
+    }
+  }
+}
+
+TEST_P(EveryRuleSet, IsDescribed) {
+  EXPECT_EQ(set().name(), GetParam());
+  EXPECT_FALSE(set().version().empty());
+  std::set<std::string> names;
+  Scope scope = Scope::kStrategy;
+  for (const Rule& rule : set().rules()) {
+    EXPECT_TRUE(names.insert(rule.name).second) << rule.name << " twice";
+    EXPECT_GE(rule.scope, scope) << rule.name << ": rules are listed by scope";
+    scope = rule.scope;
+    EXPECT_EQ(std::string(rule.says).back(), '.') << rule.name;
+    EXPECT_NE(std::string(rule.source), "") << rule.name;
+  }
+  EXPECT_TRUE(set().expresses(Layout::kEven));
+}
+
+TEST_P(EveryRuleSet, ExplainsItsSettings) {
+  Draw draw(6);
+  for (int i = 0; i < kDraws / 20; ++i) {
+    std::set<std::string> keys;
+    for (const Setting& setting : set().settings(draw())) {
+      EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " twice";
+      EXPECT_FALSE(setting.value.empty()) << setting.key;
+      EXPECT_FALSE(setting.why.empty()) << setting.key;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, EveryRuleSet, testing::ValuesIn(rule_set_names()),
+                         [](const auto& instance) { return instance.param; });
+
+TEST(RuleSets, AreKnownByName) {
+  EXPECT_EQ(rule_set_names(),
+            (std::vector<std::string>{"any", "megatron", "deepspeed", "torchtitan"}));
+  expect_contains(test::message_of<InvalidConfig>([] { rule_set("megatrn"); }),
+                  "unknown framework \"megatrn\" (did you mean \"megatron\"?); known are any,");
+}
+
+TEST(RuleSets, ExpressLayouts) {
+  EXPECT_TRUE(rule_set("megatron").expresses(Layout::kFirstLast));
+  EXPECT_TRUE(rule_set("torchtitan").expresses(Layout::kAny));
+  EXPECT_FALSE(rule_set("deepspeed").expresses(Layout::kAny));
+}
+
+TEST(Megatron, InterleavesInGroupsAndChunks) {
+  const RuleSet& set = rule_set("megatron");
+  Candidate candidate;
+  candidate.model.blocks = 32;
+  candidate.pp = 4;
+  candidate.vpp = 2;
+  candidate.layout = Layout::kEven;
+  candidate.microbatches = 16;
+  EXPECT_EQ(set.broken(candidate), nullptr);
+  candidate.microbatches = 18;
+  EXPECT_STREQ(set.broken(candidate)->name, "interleaving-groups");
+  expect_contains(set.broken(candidate)->explain(candidate), "leave 2; nearest: 16 or 20");
+  candidate.microbatches = 16;
+  candidate.vpp = 3;
+  EXPECT_STREQ(set.broken(candidate)->name, "layers");
+  candidate.layout = Layout::kAny;
+  EXPECT_EQ(set.broken(candidate), nullptr) << "a layout of its own";
+}
+
+TEST(Megatron, SplitsTheRestOfTheLayersEvenly) {
+  const RuleSet& set = rule_set("megatron");
+  Candidate candidate;
+  candidate.model.blocks = 61;
+  candidate.pp = 4;
+  candidate.vpp = 1;
+  candidate.layout = Layout::kFirstLast;
+  candidate.first_layers = 15;
+  candidate.last_layers = 14;
+  EXPECT_EQ(set.broken(candidate), nullptr) << "16 in each of the others";
+  candidate.last_layers = 13;
+  EXPECT_STREQ(set.broken(candidate)->name, "middle-layers");
+  candidate.last_layers = 14;
+  candidate.vpp = 2;
+  EXPECT_STREQ(set.broken(candidate)->name, "middle-layers") << "15 is odd";
+}
+
+TEST(Megatron, ShardsGradientsWithoutPipelinesAlone) {
+  const RuleSet& set = rule_set("megatron");
+  for (const std::int64_t pp : {1, 4}) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      Candidate candidate;
+      candidate.pp = pp;
+      candidate.zero = zero;
+      EXPECT_EQ(set.broken(candidate) != nullptr, pp > 1 && zero >= 2) << pp << " " << zero;
+    }
+  }
+}
+
+TEST(Megatron, PodsDivideTheCopiesOfExperts) {
+  const RuleSet& set = rule_set("megatron");
+  Candidate candidate;
+  candidate.model.experts = 8;
+  candidate.tp = candidate.cp = candidate.pp = candidate.etp = 1;
+  candidate.dp = 8;
+  candidate.dp_inner = 2;
+  candidate.ep = 2;
+  candidate.zero = 1;
+  candidate.shard = model::ShardSpan::kPod;
+  EXPECT_EQ(set.broken(candidate), nullptr) << "4 copies of each shard of experts in 4 pods";
+  candidate.ep = 4;
+  EXPECT_STREQ(set.broken(candidate)->name, "partial-experts");
+  const std::vector<Setting> settings = set.settings(candidate);
+  EXPECT_TRUE(std::any_of(settings.begin(), settings.end(), [](const Setting& each) {
+    return each.key == "num_distributed_optimizer_instances" && each.value == "4";
+  }));
+}
+
+TEST(Megatron, ReplicatesKvHeads) {
+  Candidate candidate;
+  candidate.model.kv_heads = 8;
+  for (const auto& [tp, legal] : std::map<std::int64_t, bool>{{4, true}, {16, true}, {12, false}}) {
+    candidate.tp = tp;
+    EXPECT_EQ(rule_set("megatron").broken(candidate) == nullptr, legal) << tp;
+  }
+  candidate.tp = 16;
+  EXPECT_NE(rule_set("torchtitan").broken(candidate), nullptr);
+}
+
+TEST(Torchtitan, ZeroDependsOnThePipeline) {
+  const RuleSet& set = rule_set("torchtitan");
+  std::set<std::pair<std::int64_t, int>> legal;
+  for (const std::int64_t pp : {1, 2}) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      Candidate candidate;
+      candidate.tp = candidate.cp = 1;
+      candidate.dp = 4;
+      candidate.pp = pp;
+      candidate.zero = zero;
+      if (set.broken(candidate) == nullptr) legal.emplace(pp, zero);
+      candidate.dp = 1;
+      EXPECT_EQ(set.broken(candidate), nullptr) << "one copy: nothing is sharded";
+    }
+  }
+  EXPECT_EQ(legal,
+            (std::set<std::pair<std::int64_t, int>>{{1, 0}, {1, 2}, {1, 3}, {2, 0}, {2, 1}}));
+}
+
+TEST(SetStrategy, CountsExpertsAsFrameworksDo) {
+  model::Strategy strategy;
+  strategy.tp = 8;
+  strategy.ep = 2;
+  strategy.etp = 2;
+  strategy.sp = 8;
+  Candidate candidate;
+  candidate.model.experts = 64;
+  set_strategy(candidate, strategy);
+  EXPECT_EQ(candidate.ep, 8) << "2·8/2";
+  EXPECT_EQ(candidate.etp, 2);
+  EXPECT_EQ(candidate.sequence_parallel, true);
+
+  strategy.ep = strategy.etp = strategy.sp = 1;
+  candidate.model.experts = 0;
+  candidate.model.hidden = 4096;
+  set_strategy(candidate, strategy);
+  EXPECT_EQ(candidate.ep, 1) << "tp of a dense model is no EP";
+  EXPECT_EQ(candidate.sequence_parallel, std::nullopt);
+  for (const std::string& name : rule_set_names()) {
+    EXPECT_EQ(rule_set(name).broken(candidate), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace nestplan::targets
