@@ -43,6 +43,32 @@ void check_degrees(const PlacedPlan& plan, const model::PlanOptions& options) {
   }
 }
 
+/// Chunks of each stage; 1 without interleaving.
+std::size_t chunks_of(const PlacedPlan& plan) {
+  return std::max<std::size_t>(1, plan.stages.front().chunks.size());
+}
+
+/// Every stage has equally many chunks, of all of its layers.
+void check_chunks(const PlacedPlan& plan) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const PlacedStage& stage = plan.stages[s];
+    if (std::max<std::size_t>(1, stage.chunks.size()) != chunks_of(plan)) {
+      throw InvalidInput(field(s, "chunks") + std::to_string(stage.chunks.size()) +
+                         " chunks, but the first stage has " + std::to_string(chunks_of(plan)));
+    }
+    if (stage.chunks.empty()) continue;
+    std::vector<int> all;
+    for (const std::vector<int>& chunk : stage.chunks) {
+      if (chunk.empty()) throw InvalidInput(field(s, "chunks") + "a chunk has no layers");
+      all.insert(all.end(), chunk.begin(), chunk.end());
+    }
+    std::vector<int> layers = stage.layers;
+    std::sort(all.begin(), all.end());
+    std::sort(layers.begin(), layers.end());
+    if (all != layers) throw InvalidInput(field(s, "chunks") + "not the layers of the stage");
+  }
+}
+
 /// Stage of every layer. Throws unless the stages partition the layers.
 std::vector<int> stage_of_layers(const model::Graph& graph, const PlacedPlan& plan) {
   std::vector<int> stage_of(graph.layers.size(), -1);
@@ -71,14 +97,30 @@ std::vector<int> stage_of_layers(const model::Graph& graph, const PlacedPlan& pl
   return stage_of;
 }
 
-void check_order(const model::Graph& graph, const std::vector<int>& stage_of) {
+/// The part of the model that every layer is in, in the order in which a micro-batch passes them:
+/// its stage, or with interleaving the chunk `c` of stage `i`, which is part `c·p + i`.
+std::vector<int> parts_of_layers(const PlacedPlan& plan, std::vector<int> stage_of) {
+  const auto stages = static_cast<int>(plan.stages.size());
+  for (int s = 0; s < stages; ++s) {
+    const auto& chunks = plan.stages[idx(s)].chunks;
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      for (const int layer : chunks[c]) stage_of[idx(layer)] = static_cast<int>(c) * stages + s;
+    }
+  }
+  return stage_of;
+}
+
+void check_order(const model::Graph& graph, const PlacedPlan& plan,
+                 const std::vector<int>& part_of) {
+  const auto stages = static_cast<int>(plan.stages.size());
   for (const model::Edge& edge : graph.edges) {
-    const int from = stage_of[idx(edge.from)];
-    const int to = stage_of[idx(edge.to)];
+    const int from = part_of[idx(edge.from)];
+    const int to = part_of[idx(edge.to)];
     if (from > to) {
-      throw InvalidInput(field(idx(to), "layers") + "\"" + graph.layers[idx(edge.to)].id +
+      throw InvalidInput(field(idx(to % stages), "layers") + "\"" + graph.layers[idx(edge.to)].id +
                          "\" needs \"" + graph.layers[idx(edge.from)].id +
-                         "\", which comes later, in stages[" + str(from) + "]");
+                         "\", which comes later, in stages[" + str(from % stages) + "]" +
+                         (from >= stages ? " chunk " + str(from / stages) : ""));
     }
   }
 }
@@ -128,8 +170,18 @@ struct Frame {
   std::int64_t microbatches = 1;
 };
 
-enum class Group : std::uint8_t { kTensor, kContext, kExpert, kData, kExpertPeers };
-constexpr std::size_t kGroups = 5;
+enum class Group : std::uint8_t {
+  kTensor,
+  kContext,
+  kExpert,
+  kData,
+  kExpertPeers,
+  kDataInPod,  ///< of hybrid sharding: the part of kData in one pod, and who shares an index in it
+  kDataAcrossPods,
+  kExpertPeersInPod,
+  kExpertPeersAcrossPods
+};
+constexpr std::size_t kGroups = 9;
 
 Group group_of(model::GroupKind kind) {
   switch (kind) {
@@ -170,6 +222,7 @@ class StageGroups {
 
  private:
   std::int64_t replicas_per_pod() const { return strategy_.cp * frame_.dp_inner; }
+  bool experts_span_pods() const { return replicas_per_pod() % strategy_.ep != 0; }
 
   /// Member `i` of the data-parallel group of tensor rank `t`; pod by pod.
   std::int64_t data_member(std::int64_t i, std::int64_t t) const {
@@ -211,6 +264,26 @@ class StageGroups {
         return add_shapes(ep * tp, members / ep, out, [&](std::int64_t g, std::int64_t i) {
           return data_member(g / tp + i * ep, g % tp);
         });
+      case Group::kDataInPod:
+        return add_shapes(frame_.dp_outer * tp, replicas_per_pod(), out,
+                          [&](std::int64_t g, std::int64_t i) {
+                            return data_member(g / tp * replicas_per_pod() + i, g % tp);
+                          });
+      case Group::kDataAcrossPods:
+        return add_shapes(replicas_per_pod() * tp, frame_.dp_outer, out,
+                          [&](std::int64_t g, std::int64_t i) {
+                            return data_member(i * replicas_per_pod() + g / tp, g % tp);
+                          });
+      case Group::kExpertPeersInPod:
+        if (experts_span_pods()) return;
+        return add_shapes(frame_.dp_outer * ep * tp, replicas_per_pod() / ep, out,
+                          [&](std::int64_t g, std::int64_t i) {
+                            const std::int64_t pod = g / tp / ep;
+                            return data_member(pod * replicas_per_pod() + g / tp % ep + i * ep,
+                                               g % tp);
+                          });
+      case Group::kExpertPeersAcrossPods:
+        return list(experts_span_pods() ? Group::kExpertPeers : Group::kDataAcrossPods, out);
     }
   }
 
@@ -237,6 +310,7 @@ class StageGroups {
 struct Compute {
   double forward_s = 0;
   double backward_s = 0;
+  double selective_s = 0;
 };
 
 Compute compute_of(const model::Graph& graph, const PlacedStage& stage) {
@@ -245,8 +319,16 @@ Compute compute_of(const model::Graph& graph, const PlacedStage& stage) {
     const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
     sum.forward_s += cost.forward_s;
     sum.backward_s += cost.backward_s;
+    sum.selective_s += cost.selective_s;
   }
   return sum;
+}
+
+/// Members of `tie` among the layers of a stage.
+std::int64_t members_of(const model::Tie& tie, const PlacedStage& stage) {
+  return std::count_if(tie.layers.begin(), tie.layers.end(), [&](int layer) {
+    return std::find(stage.layers.begin(), stage.layers.end(), layer) != stage.layers.end();
+  });
 }
 
 StageFootprint footprint_of(const model::Graph& graph, const PlacedStage& stage) {
@@ -256,9 +338,21 @@ StageFootprint footprint_of(const model::Graph& graph, const PlacedStage& stage)
     sum.parameters += cost.parameters;
     sum.expert_parameters += cost.expert_parameters;
     sum.activation_bytes += cost.activation_bytes;
+    sum.selective_bytes += cost.selectively_kept();
     sum.checkpoint_bytes += cost.checkpoint_bytes;
     sum.largest_layer = std::max(sum.largest_layer, cost.parameters + cost.expert_parameters);
-    sum.largest_activation = std::max(sum.largest_activation, cost.activation_bytes);
+    sum.largest_working = std::max(sum.largest_working, cost.working_bytes);
+    sum.largest_selective =
+        std::max(sum.largest_selective,
+                 cost.activation_bytes - cost.selectively_kept() + cost.working_bytes);
+    sum.largest_activation =
+        std::max(sum.largest_activation, cost.activation_bytes + cost.working_bytes);
+  }
+  for (const model::Tie& tie : graph.ties) {
+    const std::int64_t members = members_of(tie, stage);
+    if (members > 1) {
+      sum.parameters -= static_cast<double>(members - 1) * tie.parameters[idx(stage.strategy)];
+    }
   }
   return sum;
 }
@@ -273,6 +367,23 @@ double layer_collectives_s(const model::Graph& graph, const PlacedStage& stage, 
     }
   }
   return sum;
+}
+
+/// The groups that share one kind of parameters.
+struct Sharers {
+  Group shard;            ///< of ZeRO
+  Group across;           ///< of copies of the shards; used with hybrid sharding only
+  double shard_size = 1;  ///< devices of `shard`
+};
+
+Sharers sharers_of(model::ShardSpan span, const ShardGroups& sizes, bool experts) {
+  const auto size = static_cast<double>(experts ? sizes.expert : sizes.dense);
+  if (span == model::ShardSpan::kAll) {
+    const Group all = experts ? Group::kExpertPeers : Group::kData;
+    return {all, all, size};
+  }
+  if (experts) return {Group::kExpertPeersInPod, Group::kExpertPeersAcrossPods, size};
+  return {Group::kDataInPod, Group::kDataAcrossPods, size};
 }
 
 /// `Z` of one kind of parameters, shared by `group`.
@@ -304,13 +415,26 @@ double sync_traffic_s(int zero, double parameters, const model::StateBytes& byte
   }
 }
 
-/// `cut(D)` under `strategy`, where `D` holds the stages from `boundary` on: every layer before it
+/// The same with shards inside pods: what the pods hold is summed over them, shard by shard.
+double hybrid_sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes,
+                             const Sharers& sharers, StageGroups& groups) {
+  const double gradients = bytes.gradient * parameters;
+  double sum =
+      groups.collective_s(CollectiveOp::kAllReduce, gradients / sharers.shard_size, sharers.across);
+  if (zero == 1) sum += groups.collective_s(CollectiveOp::kReduceScatter, gradients, sharers.shard);
+  if (zero <= 2) {
+    sum += groups.collective_s(CollectiveOp::kAllGather, bytes.weight * parameters, sharers.shard);
+  }
+  return sum;
+}
+
+/// `cut(D)` under `strategy`, where `D` holds the parts from `boundary` on: every layer before it
 /// sends the largest of its edges into `D`, whichever stage needs it, as tensors are relayed.
-double cut_bytes(const model::Graph& graph, const std::vector<int>& stage_of, int boundary,
+double cut_bytes(const model::Graph& graph, const std::vector<int>& part_of, int boundary,
                  int strategy) {
   std::vector<double> largest(graph.layers.size(), 0);
   for (const model::Edge& edge : graph.edges) {
-    if (stage_of[idx(edge.from)] >= boundary || stage_of[idx(edge.to)] < boundary) continue;
+    if (part_of[idx(edge.from)] >= boundary || part_of[idx(edge.to)] < boundary) continue;
     largest[idx(edge.from)] = std::max(largest[idx(edge.from)], edge.bytes[idx(strategy)]);
   }
   double sum = 0;
@@ -337,8 +461,9 @@ class Evaluation {
       : problem_(problem), graph_(problem.graph), network_(network), plan_(std::move(plan)) {
     check_degrees(plan_, problem.options);
     if (plan_.stages.empty()) throw InvalidInput("plan: stages: empty (at least one is needed)");
-    stage_of_ = stage_of_layers(graph_, plan_);
-    check_order(graph_, stage_of_);
+    check_chunks(plan_);
+    part_of_ = parts_of_layers(plan_, stage_of_layers(graph_, plan_));
+    check_order(graph_, plan_, part_of_);
     check_choices(graph_, plan_);
     // Layers are summed in this order, whatever order they were given in.
     for (PlacedStage& stage : plan_.stages) std::sort(stage.layers.begin(), stage.layers.end());
@@ -348,6 +473,7 @@ class Evaluation {
   model::Plan run() {
     describe();
     check_batch();
+    check_schedule();
     if (check_replicas()) {
       const bool placed = check_placement();
       const bool grouped = check_expert_groups();
@@ -363,6 +489,7 @@ class Evaluation {
 
  private:
   std::size_t stages() const { return plan_.stages.size(); }
+  std::size_t vpp() const { return chunks_of(plan_); }
 
   const model::Strategy& strategy(std::size_t stage) const {
     return graph_.strategies[idx(plan_.stages[stage].strategy)];
@@ -398,6 +525,7 @@ class Evaluation {
     result_.strategy.dp_inner = frame_.dp_inner;
     result_.strategy.dp_outer = frame_.dp_outer;
     result_.strategy.pp = static_cast<std::int64_t>(stages());
+    result_.strategy.vpp = static_cast<std::int64_t>(vpp());
     result_.strategy.micro_batch = frame_.micro_batch;
     result_.strategy.microbatches = frame_.microbatches;
     result_.strategy.schedule = options.schedule;
@@ -409,6 +537,21 @@ class Evaluation {
       out.position = plan_.stages[s].position;
       out.recompute = plan_.stages[s].recompute;
       out.zero = plan_.stages[s].zero;
+      out.shard = plan_.stages[s].shard;
+      out.chunks = plan_.stages[s].chunks;
+    }
+  }
+
+  void check_schedule() {
+    if (vpp() == 1) return;
+    const auto p = static_cast<std::int64_t>(stages());
+    if (p == 1) refuse("vpp = " + std::to_string(vpp()) + " needs more than one stage");
+    if (problem_.options.schedule != model::Schedule::k1F1B) {
+      refuse("vpp = " + std::to_string(vpp()) + " needs the schedule 1f1b");
+    }
+    if (frame_.microbatches % p != 0) {
+      refuse("with interleaving the " + str(frame_.microbatches) +
+             " micro-batches have to be a multiple of the " + str(p) + " stages");
     }
   }
 
@@ -465,26 +608,66 @@ class Evaluation {
     return legal;
   }
 
-  model::StageMemory memory_of(std::size_t stage, model::Recompute recompute, int zero) const {
-    const StageFootprint footprint = footprint_of(graph_, plan_.stages[stage]);
-    const std::int64_t group = plan_.dp * strategy(stage).cp;
+  ShardGroups groups_of(std::size_t stage, model::ShardSpan span) const {
+    return shard_groups(span, plan_.dp, frame_.dp_inner, strategy(stage).cp, strategy(stage).ep);
+  }
+
+  InFlight in_flight_of(std::size_t stage) const {
     const auto place = static_cast<std::int64_t>(stages() - stage);
+    if (vpp() == 1) {
+      return {in_flight(problem_.options.schedule, place, frame_.microbatches), 1};
+    }
+    return interleaved_in_flight(place, static_cast<std::int64_t>(stages()),
+                                 static_cast<std::int64_t>(vpp()), frame_.microbatches);
+  }
+
+  model::StageMemory memory_of(std::size_t stage, model::Recompute recompute, int zero,
+                               model::ShardSpan span) const {
+    const model::PlanOptions& options = problem_.options;
+    const StageFootprint footprint = footprint_of(graph_, plan_.stages[stage]);
+    const ShardGroups groups = groups_of(stage, span);
+    const model::Strategy& s = strategy(stage);
     model::StageMemory memory;
-    memory.state_bytes = state_bytes(footprint, zero, problem_.options.state_bytes,
-                                     {group, group / strategy(stage).ep});
-    memory.activation_bytes = activation_bytes(
-        footprint, recompute, in_flight(problem_.options.schedule, place, frame_.microbatches));
-    memory.total_bytes = memory.state_bytes + memory.activation_bytes;
+    memory.state_bytes = state_bytes(footprint, zero, options.state_bytes, groups);
+    memory.activation_bytes = activation_bytes(footprint, recompute, in_flight_of(stage));
+    memory.reserve_bytes =
+        reserve_bytes(options.reserve, communicators(s.tp, s.cp, s.ep, plan_.dp, stages() > 1));
+    memory.total_bytes = memory.state_bytes + memory.activation_bytes + memory.reserve_bytes;
+    itemise(stage, footprint, groups, recompute, zero, memory);
     return memory;
   }
 
-  void fill_memory() {
+  void itemise(std::size_t stage, const StageFootprint& footprint, const ShardGroups& groups,
+               model::Recompute recompute, int zero, model::StageMemory& memory) const {
+    const auto& [w, g, o] = problem_.options.state_bytes;
+    const double all = footprint.parameters + footprint.expert_parameters;
+    const double sharded = footprint.parameters / static_cast<double>(groups.dense) +
+                           footprint.expert_parameters / static_cast<double>(groups.expert);
+    memory.weight_bytes = w * (zero == 3 ? sharded : all);
+    memory.gradient_bytes = g * (zero >= 2 ? sharded : all);
+    memory.optimizer_bytes = o * (zero >= 1 ? sharded : all);
+    memory.gathered_bytes = zero == 3 ? w * footprint.largest_layer : 0;
+    memory.working_bytes = footprint.extra(recompute);
+    memory.in_flight_bytes = memory.activation_bytes - memory.working_bytes;
+    memory.context_bytes = problem_.options.reserve.context_bytes;
+    memory.communicator_bytes = memory.reserve_bytes - memory.context_bytes;
+    const PlacedStage& placed = plan_.stages[stage];
+    for (const int layer : placed.layers) {
+      memory.table_bytes +=
+          w * graph_.layers[idx(layer)].costs[idx(placed.strategy)]->table_parameters;
+    }
     const double usable = problem_.cluster.device.usable_bytes();
+    memory.margin_bytes = usable - memory_limit(usable, problem_.options.reserve);
+  }
+
+  void fill_memory() {
+    const double usable =
+        memory_limit(problem_.cluster.device.usable_bytes(), problem_.options.reserve);
     std::size_t worst = 0;
     std::size_t too_big = 0;
     for (std::size_t s = 0; s < stages(); ++s) {
       model::StagePlan& stage = result_.stages[s];
-      stage.memory = memory_of(s, stage.recompute, stage.zero);
+      stage.memory = memory_of(s, stage.recompute, stage.zero, stage.shard);
       if (stage.memory.total_bytes > usable) ++too_big;
       if (stage.memory.total_bytes > result_.stages[worst].memory.total_bytes) worst = s;
     }
@@ -492,8 +675,14 @@ class Evaluation {
     const double need = result_.stages[worst].memory.total_bytes;
     refuse(stage_name(worst) + " needs " + bytes_str(need) + " bytes of memory per device, " +
            bytes_str(need - usable) + " more than the " + bytes_str(usable) + " there are" +
+           margin_note() +
            (too_big > 1 ? " (" + std::to_string(too_big) + " stages do not fit)" : "") + "; " +
            memory_advice(worst, usable));
+  }
+
+  std::string margin_note() const {
+    const double margin = result_.stages.front().memory.margin_bytes;
+    return margin > 0 ? " beside the margin of " + bytes_str(margin) : "";
   }
 
   /// The first allowed (recompute, ZeRO) under which `stage` fits, or the memory it would take.
@@ -501,13 +690,14 @@ class Evaluation {
     double least = result_.stages[stage].memory.total_bytes;
     for (const model::Recompute recompute : problem_.options.recompute) {
       for (const int zero : problem_.options.zero) {
-        const double need = memory_of(stage, recompute, zero).total_bytes;
-        if (need <= usable) {
-          return std::string("it would fit with recompute ") +
-                 (recompute == model::Recompute::kFull ? "full" : "none") + " and ZeRO " +
-                 str(zero);
+        for (const model::ShardSpan span : problem_.options.shard) {
+          const double need = memory_of(stage, recompute, zero, span).total_bytes;
+          if (need <= usable) {
+            return std::string("it would fit with recompute ") + to_string(recompute) +
+                   " and ZeRO " + str(zero) + (span == model::ShardSpan::kPod ? " in the pod" : "");
+          }
+          least = std::min(least, need);
         }
-        least = std::min(least, need);
       }
     }
     return "no allowed recompute and ZeRO would make it fit, a device with " + bytes_str(least) +
@@ -527,51 +717,96 @@ class Evaluation {
     const double forward = layer_collectives_s(graph_, stage, model::Phase::kForward, groups);
     const double backward = layer_collectives_s(graph_, stage, model::Phase::kBackward, groups);
     const bool recompute = stage.recompute == model::Recompute::kFull;
+    const bool selective = stage.recompute == model::Recompute::kSelective;
     compute_[s] = compute_of(graph_, stage);
 
     model::StageTime& time = result_.stages[s].time;
     time.forward_s = compute_[s].forward_s + forward;
     time.backward_s = compute_[s].backward_s + backward;
-    time.recompute_s = recompute ? time.forward_s : 0;
+    time.recompute_s = recompute ? time.forward_s : selective ? compute_[s].selective_s : 0;
     time.collective_s = forward + backward + (recompute ? forward : 0);
-    if (s > 0) time.receive_s = receive_s(s, s - 1);
-    if (s + 1 < stages()) time.gradient_receive_s = receive_s(s, s);
-    time.zero_s =
-        zero_traffic_s(stage.zero, footprint.parameters, bytes, Group::kData, groups) +
-        zero_traffic_s(stage.zero, footprint.expert_parameters, bytes, Group::kExpertPeers, groups);
-    time.sync_s =
-        sync_traffic_s(stage.zero, footprint.parameters, bytes, Group::kData, groups) +
-        sync_traffic_s(stage.zero, footprint.expert_parameters, bytes, Group::kExpertPeers, groups);
+    for (std::size_t chunk = 0; chunk < vpp(); ++chunk) {
+      const std::size_t part = chunk * stages() + s;
+      if (part > 0) time.receive_s += receive_s(s, part - 1);
+      if (part + 1 < vpp() * stages()) time.gradient_receive_s += receive_s(s, part);
+    }
+    const ShardGroups sizes = groups_of(s, stage.shard);
+    const bool hybrid = stage.shard == model::ShardSpan::kPod && stage.zero > 0;
+    for (const bool experts : {false, true}) {
+      const double parameters = experts ? footprint.expert_parameters : footprint.parameters;
+      const Sharers sharers =
+          sharers_of(hybrid ? stage.shard : model::ShardSpan::kAll, sizes, experts);
+      time.zero_s += zero_traffic_s(stage.zero, parameters, bytes, sharers.shard, groups);
+      time.sync_s += hybrid ? hybrid_sync_traffic_s(stage.zero, parameters, bytes, sharers, groups)
+                            : sync_traffic_s(stage.zero, parameters, bytes, sharers.shard, groups);
+    }
+    time.tie_s = tie_s(s);
     time.total_s = time.forward_s + time.backward_s + time.recompute_s + time.receive_s +
                    time.gradient_receive_s + time.zero_s;
   }
 
-  /// What `receiver` waits for over the boundary between `producer` and the stage after it, in
-  /// either direction: at the receiver's bytes, over the link of the forward producer.
-  double receive_s(std::size_t receiver, std::size_t producer) const {
-    const double bytes = cut_bytes(graph_, stage_of_, static_cast<int>(producer) + 1,
-                                   plan_.stages[receiver].strategy);
+  /// What stage `receiver` waits for over the boundary between `part` of the model and the part
+  /// after it, in either direction: at the receiver's bytes, over the link of the forward producer.
+  double receive_s(std::size_t receiver, std::size_t part) const {
+    const std::size_t producer = part % stages();
+    const std::size_t consumer = (part + 1) % stages();
+    const double bytes =
+        cut_bytes(graph_, part_of_, static_cast<int>(part) + 1, plan_.stages[receiver].strategy);
     const int level = worst_level(network_, frame_, plan_.stages[producer].position,
-                                  plan_.stages[producer + 1].position, unit(producer));
+                                  plan_.stages[consumer].position, unit(producer));
     return network_.transfer_s(bytes, level, unit(producer));
+  }
+
+  /// What a stage exchanges with the first one about parameters that they share.
+  double tie_s(std::size_t s) const {
+    if (s == 0) return 0;
+    const PlacedStage& stage = plan_.stages[s];
+    double sum = 0;
+    for (const model::Tie& tie : graph_.ties) {
+      const std::int64_t members = members_of(tie, stage);
+      if (members == 0 || idx(members) == tie.layers.size()) continue;
+      const std::int64_t first = plan_.stages.front().position;
+      const std::int64_t devices = std::min(unit(s), stage.position - first);
+      const int level = worst_level(network_, frame_, first, stage.position, devices);
+      sum += network_.transfer_s(
+          problem_.options.state_bytes.gradient * tie.parameters[idx(stage.strategy)], level,
+          unit(s));
+    }
+    return sum;
   }
 
   void fill_iteration() {
     const auto m = static_cast<double>(frame_.microbatches);
     const auto p = static_cast<double>(stages());
+    const auto v = static_cast<double>(vpp());
     double sum = 0;
+    double ties = 0;
     std::size_t bottleneck = 0;
     for (std::size_t s = 0; s < stages(); ++s) {
       sum += result_.stages[s].time.total_s;
+      ties += result_.stages[s].time.tie_s;
       if (result_.stages[s].time.total_s > result_.stages[bottleneck].time.total_s) bottleneck = s;
     }
     const double slowest = result_.stages[bottleneck].time.total_s;
-    const double sync = result_.stages[0].time.sync_s;
-    result_.iteration_time_s = problem_.options.objective == model::Objective::kPaper
-                                   ? (m + p - 1) * slowest + sync
-                                   : sum + (m - 1) * slowest + sync;
+    const bool paper = problem_.options.objective == model::Objective::kPaper;
+    const double once = result_.stages[0].time.sync_s + (paper ? 0 : ties);
+    result_.iteration_time_s =
+        paper ? (m + (p - 1) / v) * slowest + once : sum / v + (m - 1 / v) * slowest + once;
     result_.lower_bound_s = result_.iteration_time_s;
-    fill_split(bottleneck, m, sync);
+    fill_split(bottleneck, m, once);
+  }
+
+  /// Recomputation per micro-batch, without its collectives.
+  double recomputed_s(std::size_t s) const {
+    switch (plan_.stages[s].recompute) {
+      case model::Recompute::kNone:
+        return 0;
+      case model::Recompute::kSelective:
+        return compute_[s].selective_s;
+      case model::Recompute::kFull:
+        return compute_[s].forward_s;
+    }
+    return 0;
   }
 
   void fill_split(std::size_t bottleneck, double m, double sync) {
@@ -579,7 +814,7 @@ class Evaluation {
     const Compute& compute = compute_[bottleneck];
     model::TimeSplit& split = result_.split;
     split.compute_s = m * (compute.forward_s + compute.backward_s);
-    split.recompute_s = time.recompute_s > 0 ? m * compute.forward_s : 0;
+    split.recompute_s = recomputed_s(bottleneck) * m;
     split.collective_s = m * time.collective_s;
     split.pipeline_s = m * (time.receive_s + time.gradient_receive_s);
     split.data_parallel_s = m * time.zero_s + sync;
@@ -592,7 +827,7 @@ class Evaluation {
   const model::Graph& graph_;
   const Network& network_;
   PlacedPlan plan_;
-  std::vector<int> stage_of_;
+  std::vector<int> part_of_;
   Frame frame_;
   std::vector<Compute> compute_;
   model::Plan result_;

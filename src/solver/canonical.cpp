@@ -8,7 +8,7 @@
 namespace nestplan::solver {
 namespace {
 
-using StageKey = std::tuple<std::vector<int>, int, std::int64_t, model::Recompute, int>;
+using StageKey = std::tuple<std::vector<int>, int, std::int64_t, model::Recompute, ShardChoice>;
 
 /// Takes the canonical plan out of one candidate's table, stage by stage: of all stages that some
 /// optimal pipeline could have here it keeps those with the least key, and goes on from every
@@ -62,7 +62,7 @@ class CanonicalWalk {
     int strategy = 0;
     std::int64_t position = 0;
     model::Recompute recompute = model::Recompute::kNone;
-    int zero = 0;
+    ShardChoice shard;
     std::int32_t port = 0;
     Ticks budget = 0;
   };
@@ -72,9 +72,9 @@ class CanonicalWalk {
     if (team_.size() == 1) return;
     std::vector<Offer> mine;
     if (best_) {
-      const auto& [layers, strategy, position, recompute, zero] = *best_;
+      const auto& [layers, strategy, position, recompute, shard] = *best_;
       for (const Place& place : next_) {
-        mine.push_back({inner_, strategy, position, recompute, zero, place.port, place.budget});
+        mine.push_back({inner_, strategy, position, recompute, shard, place.port, place.budget});
       }
     }
     best_.reset();
@@ -88,7 +88,7 @@ class CanonicalWalk {
 
   void take(DownsetId outer, const Offer& offer) {
     StageKey key{instance_.lattice().difference(outer, offer.inner), offer.strategy, offer.position,
-                 offer.recompute, offer.zero};
+                 offer.recompute, offer.shard};
     if (best_ && *best_ < key) return;
     if (!best_ || key < *best_) {
       best_ = std::move(key);
@@ -122,10 +122,11 @@ class CanonicalWalk {
   void consider(DownsetId outer, std::int64_t s, std::int64_t position, Ticks budget,
                 const Transition& t) {
     const Ticks rest = table_.rest(t, s);
-    const bool within = paper_ ? std::max(t.time(), rest) <= budget : t.time() + rest <= budget;
+    const bool within =
+        paper_ ? std::max(t.time(), rest) <= budget : t.time() + t.tie + rest <= budget;
     if (!within) return;
     take(outer, {t.inner, configuration_.strategies[at(t.choice)], position, t.option.recompute,
-                 t.option.zero, t.next, paper_ ? budget : budget - t.time()});
+                 t.option.shard, t.next, paper_ ? budget : budget - t.time() - t.tie});
   }
 
   const Instance& instance_;
@@ -187,7 +188,8 @@ std::vector<StageKey> canonical_stages(const Instance& instance, const Configura
 
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b) {
   const auto key = [](const cost::PlacedStage& stage) {
-    return std::tie(stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero);
+    return std::tie(stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero,
+                    stage.shard);
   };
   return std::lexicographical_compare(
       a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
@@ -207,8 +209,8 @@ cost::PlacedPlan canonical_plan(const Instance& instance,
   cost::PlacedPlan plan;
   plan.dp = candidates.front().key.dp;
   plan.dp_inner = candidates.front().key.dp_inner;
-  for (auto& [layers, strategy, position, recompute, zero] : best) {
-    plan.stages.push_back({layers, strategy, position, recompute, zero});
+  for (auto& [layers, strategy, position, recompute, shard] : best) {
+    plan.stages.push_back({layers, strategy, position, recompute, shard.zero, shard.span, {}});
   }
   return plan;
 }

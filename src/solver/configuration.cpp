@@ -203,6 +203,17 @@ bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) c
   return true;
 }
 
+/// Counted layers that stages in the middle can all have.
+std::vector<std::int64_t> ConfigurationSpace::middles() const {
+  if (instance_.options().stages.layout == model::StageConstraints::Layout::kAny) return {-1};
+  std::vector<std::int64_t> result;
+  const std::int64_t counted = instance_.counted(instance_.lattice().whole());
+  for (std::int64_t middle = 0; middle <= counted; ++middle) {
+    result.push_back(middle);
+  }
+  return result;
+}
+
 void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {
   std::int64_t smallest = configuration.pods.pod_size + 1;
   for (const int k : configuration.strategies) {
@@ -292,7 +303,10 @@ std::vector<Configuration> ConfigurationSpace::list() {
             ++rejected_["a layer has no costs under the strategies that fit"];
             continue;
           }
-          add(result, c);
+          for (const std::int64_t middle : middles()) {
+            c.middle = middle;
+            add(result, c);
+          }
         }
       }
     }

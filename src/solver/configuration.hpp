@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "solver/instance.hpp"
@@ -18,6 +20,10 @@ struct Configuration {
   std::int64_t microbatches = 1;  ///< m
   cost::PodLayout pods;
   std::vector<int> strategies;
+  std::int64_t vpp = 1;     ///< chunks of a stage
+  std::int64_t middle = -1;  ///< counted layers of the stages in the middle; -1: any
+  /// Whether all stages recompute and share alike: which way, and which of kShardChoices.
+  std::optional<std::pair<model::Recompute, int>> alike;
   std::int64_t max_depth = 1;  ///< no more stages fit into a pod or have a layer
   Total bound = 0;             ///< no plan of this configuration costs less
   std::int32_t floor = 0;      ///< which floor of its space it was bounded with
@@ -104,6 +110,7 @@ class ConfigurationSpace {
  private:
   Floor make_floor(const std::vector<int>& strategies) const;
   Ticks cheapest_term(const model::Strategy& strategy, const model::Collective& collective) const;
+  std::vector<std::int64_t> middles() const;
   bool covers_all_layers(const std::vector<int>& strategies) const;
   void add(std::vector<Configuration>& out, Configuration configuration);
 

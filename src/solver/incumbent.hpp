@@ -18,7 +18,8 @@ struct Candidate {
 };
 
 inline PlanKey key_of(const Configuration& configuration, std::int64_t depth) {
-  return {configuration.micro_batch, configuration.dp, configuration.dp_inner, depth};
+  return {configuration.micro_batch, configuration.dp, configuration.dp_inner, depth,
+          configuration.vpp};
 }
 
 /// The best that is known. Only what is strictly worse, or equal and later in canonical order, is

@@ -35,7 +35,7 @@ class MemorySearch {
 
   void improve(Tightest& best) {
     if (depths_.empty()) return;
-    if (lattice_.totally_ordered()) {
+    if (lattice_.totally_ordered() && !instance_.constrained()) {
       improve_row(best);
     } else {
       improve_any(best);
@@ -44,6 +44,10 @@ class MemorySearch {
 
  private:
   double stage_bytes(DownsetId outer, DownsetId inner, std::int64_t s) {
+    if (instance_.admits(outer, inner, configuration_.middle) != Verdict::kAdmitted ||
+        !instance_.admits_place(outer, inner, s)) {
+      return std::numeric_limits<double>::infinity();
+    }
     if (!pricer_.load(outer, inner)) return std::numeric_limits<double>::infinity();
     return pricer_.least_bytes(
         cost::in_flight(instance_.options().schedule, s, configuration_.microbatches));
@@ -144,7 +148,10 @@ class MemorySearch {
 
 Tightest tightest(const Instance& instance) {
   Tightest best;
-  std::set<std::tuple<int, std::int64_t, std::int64_t>> seen;
+  std::set<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> seen;
+  const auto& spans = instance.options().shard;
+  const bool pods_matter =
+      std::find(spans.begin(), spans.end(), model::ShardSpan::kPod) != spans.end();
   for (Configuration configuration : ConfigurationSpace(instance).list()) {
     const std::vector<int> strategies = configuration.strategies;
     for (const int k : strategies) {
@@ -154,8 +161,13 @@ Tightest tightest(const Instance& instance) {
       configuration.max_depth =
           std::min({fits, static_cast<std::int64_t>(instance.lattice().size() - 1),
                     static_cast<std::int64_t>(instance.lattice().layers())});
-      // Memory does not depend on how dp is split into pods, but for how many stages fit.
-      if (!seen.insert({k, configuration.dp, configuration.max_depth}).second) continue;
+      // Without shards in pods memory does not depend on how dp is split into pods, but for how many
+      // stages fit.
+      const std::int64_t inner = pods_matter ? configuration.dp_inner : 0;
+      if (!seen.insert({k, configuration.dp, inner, configuration.middle, configuration.max_depth})
+               .second) {
+        continue;
+      }
       if (fits >= 1) MemorySearch(instance, configuration).improve(best);
     }
   }
@@ -235,6 +247,19 @@ std::string explain_illegal(const Instance& instance) {
   return text;
 }
 
+/// The least memory of a device, in whole bytes, of which a plan may use `bytes`.
+double memory_to_hold(const model::Problem& problem, double bytes) {
+  const model::MemoryReserve& reserve = problem.options.reserve;
+  const double reserved = problem.cluster.device.reserved_bytes;
+  const auto holds = [&](double memory) {
+    return cost::memory_limit(memory - reserved, reserve) >= bytes;
+  };
+  double memory = std::ceil(bytes / (1 - reserve.margin) + reserved);
+  while (!holds(memory)) ++memory;
+  while (holds(memory - 1)) --memory;
+  return memory;
+}
+
 /// Why nothing fits, from `instance`. `sure`: no other instance has to be asked whether a smaller
 /// change would do.
 std::string explain(const Instance& instance, bool sure) {
@@ -247,20 +272,23 @@ std::string explain(const Instance& instance, bool sure) {
   std::string text = describe(instance, best);
   const char* change = sure ? "least change" : "a change that is enough";
   model::Problem relaxed = instance.problem();
-  relaxed.options.recompute = {model::Recompute::kNone, model::Recompute::kFull};
+  relaxed.options.recompute = {model::Recompute::kNone, model::Recompute::kSelective,
+                               model::Recompute::kFull};
   relaxed.options.zero = {0, 1, 2, 3};
   if (relaxed.options.recompute != instance.options().recompute ||
       relaxed.options.zero != instance.options().zero) {
     const Instance other(relaxed, instance.network(), instance.lattice());
     const Tightest with_all = tightest(other);
     if (with_all.bytes <= other.usable_bytes()) {
-      return text + fmt::format("; {}: allow --recompute none,full and --zero 0,1,2,3, which fits",
-                                change);
+      return text +
+             fmt::format(
+                 "; {}: allow --recompute none,selective,full and --zero 0,1,2,3, which fits",
+                 change);
     }
   }
-  const double needed = best.bytes + instance.problem().cluster.device.reserved_bytes;
-  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
-                            std::ceil(needed), std::ceil(needed) / kGiB);
+  const double needed = memory_to_hold(instance.problem(), best.bytes);
+  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change, needed,
+                            needed / kGiB);
 }
 
 }  // namespace

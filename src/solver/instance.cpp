@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
+
+#include "nestplan/util/errors.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -124,14 +127,17 @@ Instance::Instance(const model::Problem& problem, const cost::Network& network, 
       lattice_(std::move(lattice)),
       scale_(horizon_s > 0 ? horizon_s : horizon_seconds(problem.graph, network)),
       strategies_(problem.graph.strategies.size()),
-      usable_bytes_(std::floor(problem.cluster.device.usable_bytes())),
+      usable_bytes_(
+          cost::memory_limit(problem.cluster.device.usable_bytes(), problem.options.reserve)),
       collapse_(collapse),
       horizon_known_(horizon_s > 0),
-      default_rule_{problem.options.recompute, problem.options.zero, -1} {
+      default_rule_(problem.options.recompute, problem.options.zero, problem.options.shard, -1) {
   StageMaximum::BitSets known;
   for (std::size_t k = 0; k < strategies_.size(); ++k) {
     build_strategy(static_cast<int>(k), known);
   }
+  build_ties();
+  build_constraints();
   storage_->publish();
   for (StrategySums& sums : strategies_) {
     if (lattice_.size() <= 2) continue;
@@ -146,6 +152,135 @@ Instance::Instance(const model::Problem& problem, const cost::Network& network, 
 util::Array<double> Instance::sum(const std::vector<double>& of_layer) {
   return storage_->make<double>(
       lattice_.size(), [&](std::span<double> sums) { sum_members(lattice_, of_layer, sums); });
+}
+
+util::Array<int> Instance::count(const std::vector<int>& of_layer) {
+  return storage_->make<int>(lattice_.size(),
+                             [&](std::span<int> sums) { sum_members(lattice_, of_layer, sums); });
+}
+
+void Instance::build_ties() {
+  for (const model::Tie& tie : problem_.graph.ties) {
+    std::vector<int> member(problem_.graph.layers.size(), 0);
+    for (const int layer : tie.layers) member[at(layer)] = 1;
+    ties_.push_back({count(member), static_cast<int>(tie.layers.size())});
+  }
+}
+
+bool Instance::holds_part_of_tie(DownsetId outer, DownsetId inner) const {
+  return std::any_of(ties_.begin(), ties_.end(), [&](const TieSums& tie) {
+    const int members = tie.members[at(outer)] - tie.members[at(inner)];
+    return members > 0 && members < tie.size;
+  });
+}
+
+Ticks Instance::tie_ticks(int k, DownsetId outer, DownsetId inner, int level,
+                          std::int64_t unit) const {
+  Ticks sum = 0;
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    const int members = ties_[t].members[at(outer)] - ties_[t].members[at(inner)];
+    if (members == 0 || members == ties_[t].size) continue;
+    const double bytes = options().state_bytes.gradient * problem_.graph.ties[t].parameters[at(k)];
+    sum += scale_.ticks(network_.transfer_s(bytes, level, unit));
+  }
+  return sum;
+}
+
+namespace {
+
+/// The place from the end of a pinned layer's stage; 0 for the first stage, whatever its place.
+std::int64_t place_from_end(const model::PlanOptions& options, std::int64_t stage) {
+  if (stage <= 0) return -stage;
+  if (options.pp.size() != 1) {
+    throw InvalidConfig("a layer pinned to stage " + std::to_string(stage + 1) +
+                        " needs one pipeline depth (--pp); pin to \"first\" or \"last\" without");
+  }
+  return options.pp.front() - stage;
+}
+
+}  // namespace
+
+void Instance::build_constraints() {
+  const model::StageConstraints& rules = options().stages;
+  constrained_ = !rules.none();
+  if (!constrained_) return;
+  const std::vector<model::Layer>& layers = problem_.graph.layers;
+  std::vector<int> value(layers.size(), 0);
+  for (std::size_t v = 0; v < layers.size(); ++v) value[v] = layers[v].counted ? 1 : 0;
+  counted_ = count(value);
+  for (const std::vector<int>& set : rules.cuts) {
+    value.assign(layers.size(), 0);
+    for (const int layer : set) value[at(layer)] = 1;
+    sets_.push_back(count(value));
+  }
+  std::vector<int> first, last;
+  for (const model::StageConstraints::Pin& pin : rules.pins) {
+    const std::int64_t place = place_from_end(options(), pin.stage);
+    if (place == 0) {
+      first.push_back(pin.layer);
+    } else if (place == 1) {
+      last.push_back(pin.layer);
+    } else {
+      places_.emplace_back(place, pin.layer);
+    }
+  }
+  const auto forbidden = [&](DownsetId d) {
+    if (d == 0 || d == lattice_.whole()) return false;
+    const auto inside = [&](int layer) { return lattice_.contains(d, layer); };
+    if (std::any_of(first.begin(), first.end(), inside)) return true;
+    if (!std::all_of(last.begin(), last.end(), inside)) return true;
+    return std::any_of(rules.together.begin(), rules.together.end(), [&](const auto& group) {
+      return std::any_of(group.begin(), group.end(), inside) &&
+             !std::all_of(group.begin(), group.end(), inside);
+    });
+  };
+  no_boundary_ = storage_->make<int>(lattice_.size(), [&](std::span<int> no) {
+    for (DownsetId d = 0; d < lattice_.size(); ++d) no[at(d)] = forbidden(d) ? 1 : 0;
+  });
+}
+
+Verdict Instance::admits(DownsetId outer, DownsetId inner, std::int64_t middle) const {
+  if (!constrained_) return Verdict::kAdmitted;
+  int mixed = 0;
+  for (const util::Array<int>& set : sets_) mixed += set[at(outer)] > set[at(inner)] ? 1 : 0;
+  if (mixed > 1) return Verdict::kHopeless;
+  const model::StageConstraints& rules = options().stages;
+  const std::int64_t held = counted_[at(outer)] - counted_[at(inner)];
+  const bool is_first = outer == lattice_.whole();
+  const bool is_last = inner == 0;
+  if (rules.most && held > *rules.most) return Verdict::kHopeless;
+  const auto differs = [held](const std::optional<std::int64_t>& wanted) {
+    return wanted && held != *wanted;
+  };
+  if (no_boundary_[at(outer)] != 0 || no_boundary_[at(inner)] != 0 ||
+      (rules.least && held < *rules.least) || (is_first && differs(rules.first)) ||
+      (is_last && differs(rules.last))) {
+    return Verdict::kRefused;
+  }
+  const bool even = rules.layout == model::StageConstraints::Layout::kEven;
+  if (middle >= 0 && held != middle && (even || (!is_first && !is_last))) return Verdict::kRefused;
+  return Verdict::kAdmitted;
+}
+
+bool Instance::admits_place(DownsetId outer, DownsetId inner, std::int64_t s) const {
+  return std::all_of(places_.begin(), places_.end(), [&](const auto& pin) {
+    const auto& [place, layer] = pin;
+    return (lattice_.contains(outer, layer) && !lattice_.contains(inner, layer)) == (s == place);
+  });
+}
+
+StageRule::StageRule(std::vector<model::Recompute> recompute_modes,
+                     const std::vector<int>& zero_stages,
+                     const std::vector<model::ShardSpan>& spans, std::int64_t only_position)
+    : recompute(std::move(recompute_modes)), position(only_position) {
+  for (std::size_t i = 0; i < kShardChoices.size(); ++i) {
+    const ShardChoice& choice = kShardChoices[i];
+    const auto has = [](const auto& list, auto value) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    if (!has(zero_stages, choice.zero)) continue;
+    if (choice.zero == 0 || has(spans, choice.span)) shards.push_back(static_cast<int>(i));
+  }
 }
 
 namespace {
@@ -175,9 +310,10 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   StrategySums& sums = strategies_[at(k)];
   sums.strategy = graph.strategies[at(k)];
   const std::size_t layers = graph.layers.size();
-  std::vector<Ticks> forward(layers, 0), backward(layers, 0);
+  std::vector<Ticks> forward(layers, 0), backward(layers, 0), selective(layers, 0);
   std::vector<double> parameters(layers, 0), experts(layers, 0), activation(layers, 0),
-      checkpoint(layers, 0), all_parameters(layers, 0);
+      checkpoint(layers, 0), all_parameters(layers, 0), selectively(layers, 0), working(layers, 0),
+      selective_extra(layers, 0), full_extra(layers, 0);
   std::vector<int> unusable(layers, 0);
   sums.floor_of_layer.assign(layers, kNever);
   for (std::size_t v = 0; v < layers; ++v) {
@@ -198,6 +334,12 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
     all_parameters[v] = cost->parameters + cost->expert_parameters;
     activation[v] = cost->activation_bytes;
     checkpoint[v] = cost->checkpoint_bytes;
+    selective[v] = scale_.ticks(cost->selective_s);
+    selectively[v] = cost->selectively_kept();
+    working[v] = cost->working_bytes;
+    selective_extra[v] = activation[v] - selectively[v] + working[v];
+    full_extra[v] = activation[v] + working[v];
+    sums.has_selective = sums.has_selective || cost->selective_bytes.has_value();
     sums.floor_of_layer[v] = forward[v] + backward[v];
     for (const model::Collective& collective : cost->collectives) {
       if (collective.bytes <= 0) continue;
@@ -219,7 +361,15 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   sums.checkpoint = sum(checkpoint);
   sums.unusable = storage_->make<int>(
       lattice_.size(), [&](std::span<int> members) { sum_members(lattice_, unusable, members); });
-  sums.largest_activation = StageMaximum(lattice_, activation, *storage_, known);
+  if (sums.has_selective) {
+    sums.selective = sum(selective);
+    sums.selectively = sum(selectively);
+    sums.largest_selective = StageMaximum(lattice_, selective_extra, *storage_, known);
+  }
+  if (std::any_of(working.begin(), working.end(), [](double bytes) { return bytes > 0; })) {
+    sums.largest_working = StageMaximum(lattice_, working, *storage_, known);
+  }
+  sums.largest_activation = StageMaximum(lattice_, full_extra, *storage_, known);
   sums.largest_layer = StageMaximum(lattice_, all_parameters, *storage_, known);
   number_cuts(k);
   number_mixes(k);
@@ -302,7 +452,18 @@ cost::StageFootprint Instance::footprint(int k, DownsetId outer, DownsetId inner
   stage.expert_parameters = difference(sums.expert_parameters);
   stage.activation_bytes = difference(sums.activation);
   stage.checkpoint_bytes = difference(sums.checkpoint);
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    const int members = ties_[t].members[at(outer)] - ties_[t].members[at(inner)];
+    if (members > 1) {
+      stage.parameters -= (members - 1) * problem_.graph.ties[t].parameters[at(k)];
+    }
+  }
   stage.largest_layer = sums.largest_layer.over(outer, inner);
+  stage.selective_bytes =
+      sums.has_selective ? difference(sums.selectively) : stage.activation_bytes;
+  stage.largest_working = sums.largest_working.over(outer, inner);
+  stage.largest_selective =
+      sums.has_selective ? sums.largest_selective.over(outer, inner) : stage.largest_working;
   stage.largest_activation = sums.largest_activation.over(outer, inner);
   return stage;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -83,21 +84,56 @@ struct StrategySums {
   model::Strategy strategy;
   util::Array<Ticks> forward, backward;  ///< compute only
   util::Array<double> parameters, expert_parameters, activation, checkpoint;
-  util::Array<int> unusable;  ///< members that have no costs under the strategy
-  Kinds cuts;                 ///< downsets that as many bytes enter
-  util::Array<double> cut;    ///< by these kinds: bytes
-  double least_cut = 0;       ///< bytes that cross any stage boundary, at least; 0 without one
-  Kinds mixes;                ///< downsets with the same number of every collective
+  util::Array<Ticks> selective;     ///< what selective recomputation computes again
+  util::Array<double> selectively;  ///< what it keeps
+  bool has_selective = false;       ///< whether any layer has it; else these two are empty
+  util::Array<int> unusable;        ///< members that have no costs under the strategy
+  Kinds cuts;                       ///< downsets that as many bytes enter
+  util::Array<double> cut;          ///< by these kinds: bytes
+  double least_cut = 0;  ///< bytes that cross any stage boundary, at least; 0 without one
+  Kinds mixes;           ///< downsets with the same number of every collective
   std::vector<CollectiveTerm> terms;
-  StageMaximum largest_activation, largest_layer;
+  StageMaximum largest_activation, largest_selective, largest_working, largest_layer;
   std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
 };
 
-/// Which recomputation and ZeRO stages a stage may use, by the downset it starts.
+/// How a stage's state is shared out.
+struct ShardChoice {
+  int zero = 0;
+  model::ShardSpan span = model::ShardSpan::kAll;
+  auto operator<=>(const ShardChoice&) const = default;
+};
+/// All of them in canonical order. Without ZeRO there are no shards to span anything.
+inline constexpr std::array<ShardChoice, 7> kShardChoices{{{0, model::ShardSpan::kAll},
+                                                           {1, model::ShardSpan::kAll},
+                                                           {1, model::ShardSpan::kPod},
+                                                           {2, model::ShardSpan::kAll},
+                                                           {2, model::ShardSpan::kPod},
+                                                           {3, model::ShardSpan::kAll},
+                                                           {3, model::ShardSpan::kPod}}};
+
+/// Which recomputation and sharing a stage may use, by the downset it starts.
 struct StageRule {
+  StageRule() = default;
+  StageRule(std::vector<model::Recompute> recompute_modes, const std::vector<int>& zero_stages,
+            const std::vector<model::ShardSpan>& spans, std::int64_t only_position);
+
   std::vector<model::Recompute> recompute;
-  std::vector<int> zero;
+  std::vector<int> shards;     ///< indices into kShardChoices, ascending
   std::int64_t position = -1;  ///< the only position allowed; -1: any
+};
+
+/// Layers that share parameters, over all downsets.
+struct TieSums {
+  util::Array<int> members;  ///< of the tie, in every downset
+  int size = 0;
+};
+
+/// What the constraints on stages say of a pair of downsets.
+enum class Verdict : std::uint8_t {
+  kAdmitted,
+  kRefused,  ///< but a larger stage may be admitted
+  kHopeless  ///< nor will a larger stage above the same downset be
 };
 
 /// A search's fixed data: the problem with its lattice and everything that does not depend on the
@@ -119,6 +155,7 @@ class Instance {
   const Lattice& lattice() const { return lattice_; }
   const TickScale& scale() const { return scale_; }
   const std::vector<StrategySums>& strategies() const { return strategies_; }
+  /// Bytes that a plan may use of a device, context and communicators included.
   double usable_bytes() const { return usable_bytes_; }
   bool collapse() const { return collapse_; }
   /// Whether the ticks were chosen by a plan: then kDrowning holds.
@@ -146,11 +183,32 @@ class Instance {
   /// Memory per device of stage `D \ D'` under strategy `k`, as sums and maxima.
   cost::StageFootprint footprint(int k, DownsetId outer, DownsetId inner) const;
 
+  /// Whether the stage holds some, but not all, layers of a tie.
+  bool tied(DownsetId outer, DownsetId inner) const {
+    return !ties_.empty() && holds_part_of_tie(outer, inner);
+  }
+  /// Ticks once per iteration for what the stage exchanges with the first one about ties, over
+  /// `level`, by stages of `unit` devices.
+  Ticks tie_ticks(int k, DownsetId outer, DownsetId inner, int level, std::int64_t unit) const;
+  bool has_ties() const { return !ties_.empty(); }
+
+  /// Whether the rules on stages admit `outer \ inner`; `middle`: what all stages but the first
+  /// and the last (or those too) hold of counted layers, -1: any.
+  Verdict admits(DownsetId outer, DownsetId inner, std::int64_t middle) const;
+  /// Whether the rules on stages admit it as the `s`-th stage from the end.
+  bool admits_place(DownsetId outer, DownsetId inner, std::int64_t s) const;
+  bool constrained() const { return constrained_; }
+  std::int64_t counted(DownsetId d) const { return counted_.empty() ? 0 : counted_[at(d)]; }
+
  private:
   void build_strategy(int k, StageMaximum::BitSets& known);
   void number_cuts(int k);
   void number_mixes(int k);
   util::Array<double> sum(const std::vector<double>& of_layer);
+  util::Array<int> count(const std::vector<int>& of_layer);
+  void build_ties();
+  void build_constraints();
+  bool holds_part_of_tie(DownsetId outer, DownsetId inner) const;
 
   const model::Problem& problem_;
   const cost::Network& network_;
@@ -163,6 +221,13 @@ class Instance {
   bool horizon_known_ = false;
   StageRule default_rule_;
   std::vector<StageRule> rules_;
+  std::vector<TieSums> ties_;
+  bool constrained_ = false;
+  util::Array<int> counted_;            ///< counted layers of every downset
+  util::Array<int> no_boundary_;        ///< not 0: no stage may begin with this downset
+  std::vector<util::Array<int>> sets_;  ///< of every set that no stage mixes: layers by downset
+  /// Layers that belong into the stage at a place from the end, with their downsets.
+  std::vector<std::pair<std::int64_t, int>> places_;
   mutable std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<std::vector<Ticks>>>
       transfers_;
 };

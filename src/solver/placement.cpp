@@ -113,16 +113,58 @@ class StageGroups {
     return group;
   }
 
+  /// Members `first`, `first + step` … of the copies of tensor rank `t` in one pod.
+  std::vector<std::int64_t> pod_group(std::int64_t pod, std::int64_t first, std::int64_t step,
+                                      std::int64_t t) const {
+    std::vector<std::int64_t> group;
+    for (std::int64_t i = first; i < copies_in_pod(); i += step) group.push_back(device(pod, i, t));
+    return group;
+  }
+  /// Copy `i` of tensor rank `t` in every pod.
+  std::vector<std::int64_t> across_group(std::int64_t i, std::int64_t t) const {
+    std::vector<std::int64_t> group;
+    for (std::int64_t pod = 0; pod < configuration_.pods.pods; ++pod) {
+      group.push_back(device(pod, i, t));
+    }
+    return group;
+  }
+  bool experts_span_pods() const { return copies_in_pod() % strategy_.ep != 0; }
+
+  std::vector<cost::GroupShape> data_in_pod() const {
+    ShapeSet shapes(instance_);
+    for (std::int64_t pod = 0; pod < pods_; ++pod) {
+      for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add_shifted(pod_group(pod, 0, 1, t));
+    }
+    return shapes.list();
+  }
+  std::vector<cost::GroupShape> peers_in_pod() const {
+    ShapeSet shapes(instance_);
+    if (experts_span_pods()) return {};
+    for (std::int64_t pod = 0; pod < pods_; ++pod) {
+      for (std::int64_t e = 0; e < strategy_.ep; ++e) {
+        for (std::int64_t t = 0; t < strategy_.tp; ++t) {
+          shapes.add_shifted(pod_group(pod, e, strategy_.ep, t));
+        }
+      }
+    }
+    return shapes.list();
+  }
+  std::vector<cost::GroupShape> across_pods() const {
+    ShapeSet shapes(instance_);
+    for (std::int64_t i = 0; i < copies_in_pod(); ++i) {
+      for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add(across_group(i, t));
+    }
+    return shapes.list();
+  }
+
  private:
   std::int64_t device(std::int64_t pod, std::int64_t outer, std::int64_t t) const {
     return pod * configuration_.pods.pod_size + position_ + outer * strategy_.tp + t;
   }
-  std::int64_t shard_members() const {
-    return strategy_.cp * configuration_.dp_inner * configuration_.pods.pods;
-  }
+  std::int64_t copies_in_pod() const { return strategy_.cp * configuration_.dp_inner; }
+  std::int64_t shard_members() const { return copies_in_pod() * configuration_.pods.pods; }
   std::int64_t shard_member(std::int64_t i, std::int64_t t) const {
-    const std::int64_t inside = strategy_.cp * configuration_.dp_inner;
-    return device(i / inside, i % inside, t);
+    return device(i / copies_in_pod(), i % copies_in_pod(), t);
   }
 
   const Instance& instance_;
@@ -167,40 +209,84 @@ ShardTimes::ShardTimes(const cost::Network& network, const std::vector<cost::Gro
       all_gather(network, model::CollectiveOp::kAllGather, shapes),
       reduce_scatter(network, model::CollectiveOp::kReduceScatter, shapes) {}
 
-Ticks DataParallelTimes::zero_traffic(const Instance& instance, int zero, double parameters,
-                                      double expert_parameters) const {
-  if (zero < 2) return 0;
+DataParallelTimes::DataParallelTimes(const cost::Network& network, const ShardShapes& shapes,
+                                     const cost::ShardGroups& in_pod)
+    : dense_{{network, shapes.dense}, {}, 1},
+      expert_{{network, shapes.expert}, {}, 1},
+      dense_in_pod_{{network, shapes.dense_in_pod},
+                    {network, shapes.dense_across},
+                    static_cast<double>(in_pod.dense)},
+      expert_in_pod_{{network, shapes.expert_in_pod},
+                     {network, shapes.expert_across},
+                     static_cast<double>(in_pod.expert)} {}
+
+Ticks DataParallelTimes::zero_traffic(const Instance& instance, const ShardChoice& choice,
+                                      double parameters, double expert_parameters) const {
+  if (choice.zero < 2) return 0;
   const TickScale& scale = instance.scale();
   const model::StateBytes& bytes = instance.options().state_bytes;
+  const bool in_pod = choice.span == model::ShardSpan::kPod;
+  const ShardTimes& dense = (in_pod ? dense_in_pod_ : dense_).shard;
+  const ShardTimes& expert = (in_pod ? expert_in_pod_ : expert_).shard;
   Ticks ticks = dense.reduce_scatter.ticks(scale, parameters, bytes.gradient) +
                 expert.reduce_scatter.ticks(scale, expert_parameters, bytes.gradient);
-  if (zero == 3) {
+  if (choice.zero == 3) {
     ticks += 2 * (dense.all_gather.ticks(scale, parameters, bytes.weight) +
                   expert.all_gather.ticks(scale, expert_parameters, bytes.weight));
   }
   return ticks;
 }
 
-Ticks DataParallelTimes::sync(const Instance& instance, int zero, double parameters,
-                              double expert_parameters) const {
+Ticks DataParallelTimes::sync_of(const Instance& instance, int zero, double parameters,
+                                 const ShardTimes& all) {
   const TickScale& scale = instance.scale();
   const model::StateBytes& bytes = instance.options().state_bytes;
-  const auto both = [&](SlowestGroup ShardTimes::*collective, double bytes_each) {
-    return (dense.*collective).ticks(scale, parameters, bytes_each) +
-           (expert.*collective).ticks(scale, expert_parameters, bytes_each);
-  };
   switch (zero) {
     case 0:
-      return both(&ShardTimes::all_reduce, bytes.gradient);
+      return all.all_reduce.ticks(scale, parameters, bytes.gradient);
     case 1:
-      return both(&ShardTimes::reduce_scatter, bytes.gradient) +
-             both(&ShardTimes::all_gather, bytes.weight);
+      return all.reduce_scatter.ticks(scale, parameters, bytes.gradient) +
+             all.all_gather.ticks(scale, parameters, bytes.weight);
     case 2:
-      return both(&ShardTimes::all_gather, bytes.weight);
+      return all.all_gather.ticks(scale, parameters, bytes.weight);
     default:
       return 0;
   }
 }
+
+Ticks DataParallelTimes::hybrid_sync_of(const Instance& instance, int zero, double parameters,
+                                        const Sharers& sharers) {
+  const TickScale& scale = instance.scale();
+  const model::StateBytes& bytes = instance.options().state_bytes;
+  Ticks ticks = sharers.across.all_reduce.ticks(scale, parameters / sharers.parts, bytes.gradient);
+  if (zero == 1) ticks += sharers.shard.reduce_scatter.ticks(scale, parameters, bytes.gradient);
+  if (zero <= 2) ticks += sharers.shard.all_gather.ticks(scale, parameters, bytes.weight);
+  return ticks;
+}
+
+Ticks DataParallelTimes::sync(const Instance& instance, const ShardChoice& choice,
+                              double parameters, double expert_parameters) const {
+  if (choice.span == model::ShardSpan::kPod) {
+    return hybrid_sync_of(instance, choice.zero, parameters, dense_in_pod_) +
+           hybrid_sync_of(instance, choice.zero, expert_parameters, expert_in_pod_);
+  }
+  return sync_of(instance, choice.zero, parameters, dense_.shard) +
+         sync_of(instance, choice.zero, expert_parameters, expert_.shard);
+}
+
+namespace {
+
+bool shards_in_pods(const Instance& instance) {
+  const auto& spans = instance.options().shard;
+  return std::find(spans.begin(), spans.end(), model::ShardSpan::kPod) != spans.end();
+}
+
+cost::ShardGroups groups_in_pod(const Configuration& configuration, const model::Strategy& s) {
+  return cost::shard_groups(model::ShardSpan::kPod, configuration.dp, configuration.dp_inner, s.cp,
+                            s.ep);
+}
+
+}  // namespace
 
 DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
                                                 const Configuration& configuration, int k) {
@@ -208,12 +294,22 @@ DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
       std::max<std::int64_t>(0, instance.rule(instance.lattice().whole()).position);
   const StageGroups groups(instance, configuration, k, origin, false);
   const cost::Network& network = instance.network();
-  DataParallelTimes times;
-  times.dense = ShardTimes(network, {network.shape(groups.data_group(0))});
-  if (instance.strategies()[at(k)].expert_parameters.back() > 0) {
-    times.expert = ShardTimes(network, {network.shape(groups.peer_group(0, 0))});
+  const bool experts = instance.strategies()[at(k)].expert_parameters.back() > 0;
+  const model::Strategy& strategy = instance.strategies()[at(k)].strategy;
+  ShardShapes shapes;
+  shapes.dense = {network.shape(groups.data_group(0))};
+  if (experts) shapes.expert = {network.shape(groups.peer_group(0, 0))};
+  if (shards_in_pods(instance)) {
+    shapes.dense_in_pod = {network.shape(groups.pod_group(0, 0, 1, 0))};
+    shapes.dense_across = {network.shape(groups.across_group(0, 0))};
+    if (experts && !groups.experts_span_pods()) {
+      shapes.expert_in_pod = {network.shape(groups.pod_group(0, 0, strategy.ep, 0))};
+      shapes.expert_across = shapes.dense_across;
+    } else if (experts) {
+      shapes.expert_across = shapes.expert;
+    }
   }
-  return times;
+  return {network, shapes, groups_in_pod(configuration, strategy)};
 }
 
 const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes) {
@@ -263,6 +359,21 @@ Placement::Placement(const Instance& instance, const Configuration& configuratio
   find_classes();
   join_classes();
   find_floor();
+  if (instance.has_ties()) find_origin_levels();
+}
+
+void Placement::find_origin_levels() {
+  const std::int64_t origin = position_.front();
+  for (const std::int64_t unit : units_) {
+    auto& levels = origin_level_.emplace_back(position_.size(), 0);
+    for (std::size_t x = 1; x < position_.size(); ++x) {
+      levels[x] = link_level(origin, position_[x], std::min(unit, position_[x] - origin));
+    }
+  }
+}
+
+int Placement::origin_level(int unit, int position) const {
+  return origin_level_[at(unit)][at(position)];
 }
 
 void Placement::find_positions() {
@@ -372,7 +483,17 @@ void Placement::find_class(int choice, int position,
   std::vector<std::vector<cost::GroupShape>> shapes(kGroupKinds);
   PositionClass entry;
   entry.shards.dense = groups.data();
-  if (strategy.expert_parameters.back() > 0) entry.shards.expert = groups.expert_peers();
+  const bool experts = strategy.expert_parameters.back() > 0;
+  if (experts) entry.shards.expert = groups.expert_peers();
+  if (shards_in_pods(instance_)) {
+    entry.shards.dense_in_pod = groups.data_in_pod();
+    entry.shards.dense_across = groups.across_pods();
+    if (experts) {
+      entry.shards.expert_in_pod = groups.peers_in_pod();
+      entry.shards.expert_across =
+          groups.experts_span_pods() ? entry.shards.expert : entry.shards.dense_across;
+    }
+  }
   for (const CollectiveTerm& term : strategy.terms) {
     auto& of_kind = shapes[index_of(term.collective.group)];
     if (!of_kind.empty()) continue;
@@ -397,8 +518,8 @@ void Placement::find_class(int choice, int position,
   const auto [found, inserted] =
       known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
   if (inserted) {
-    entry.data_parallel = {{instance_.network(), entry.shards.dense},
-                           {instance_.network(), entry.shards.expert}};
+    entry.data_parallel = {instance_.network(), entry.shards,
+                           groups_in_pod(configuration_, strategy.strategy)};
     classes.push_back(std::move(entry));
   }
   class_of_[at(choice)][at(position)] = found->second;

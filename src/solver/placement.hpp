@@ -22,6 +22,8 @@ struct ClassSums {
 /// Shapes of the groups that share a stage's parameters.
 struct ShardShapes {
   std::vector<cost::GroupShape> dense, expert;
+  // With shards inside pods: who shares in a pod, and the copies of a shard in other pods.
+  std::vector<cost::GroupShape> dense_in_pod, dense_across, expert_in_pod, expert_across;
   auto operator<=>(const ShardShapes&) const = default;
 };
 
@@ -52,13 +54,29 @@ struct ShardTimes {
 
 /// Collectives on dense and on expert parameters.
 struct DataParallelTimes {
-  ShardTimes dense, expert;
+  DataParallelTimes() = default;
+  DataParallelTimes(const cost::Network& network, const ShardShapes& shapes,
+                    const cost::ShardGroups& in_pod);
 
   /// ZeRO traffic `Z` per micro-batch of a stage with so many parameters per device.
-  Ticks zero_traffic(const Instance& instance, int zero, double parameters,
+  Ticks zero_traffic(const Instance& instance, const ShardChoice& choice, double parameters,
                      double expert_parameters) const;
   /// Synchronisation once per iteration.
-  Ticks sync(const Instance& instance, int zero, double parameters, double expert_parameters) const;
+  Ticks sync(const Instance& instance, const ShardChoice& choice, double parameters,
+             double expert_parameters) const;
+
+ private:
+  struct Sharers {
+    ShardTimes shard;   ///< who share
+    ShardTimes across;  ///< copies of one shard; with shards inside pods only
+    double parts = 1;   ///< shards
+  };
+  static Ticks sync_of(const Instance& instance, int zero, double parameters,
+                       const ShardTimes& all);
+  static Ticks hybrid_sync_of(const Instance& instance, int zero, double parameters,
+                              const Sharers& sharers);
+
+  Sharers dense_, expert_, dense_in_pod_, expert_in_pod_;
 };
 
 /// No stage of strategy `k` at the start of a pod takes less: the times of one of its groups.
@@ -120,6 +138,10 @@ class Placement {
     return position_[at(position)] + units_[at(unit)] <= configuration_.pods.pod_size;
   }
 
+  /// The level between the first stage and one of size `unit` (index) at `position` (index), which
+  /// is behind it.
+  int origin_level(int unit, int position) const;
+
   /// Class of a position for a strategy (by its place in the configuration's list).
   int class_of(int choice, int position) const { return class_of_[at(choice)][at(position)]; }
   const std::vector<PositionClass>& classes(int choice) const { return classes_[at(choice)]; }
@@ -144,6 +166,7 @@ class Placement {
   void find_class(int choice, int position,
                   std::map<std::pair<const ClassSums*, ShardShapes>, int>& known);
   void find_floor();
+  void find_origin_levels();
 
   const Instance& instance_;
   const Configuration& configuration_;
@@ -155,6 +178,7 @@ class Placement {
   std::vector<std::vector<int>> class_of_;           ///< by choice, position
   std::vector<std::vector<PositionClass>> classes_;  ///< by choice
   std::vector<int> joint_class_;                     ///< by position
+  std::vector<std::vector<int>> origin_level_;       ///< by unit, position; with ties only
   Floor floor_;
   std::vector<Ticks> floor_sums_;
   std::vector<double> work_sums_;

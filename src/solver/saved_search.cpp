@@ -66,8 +66,8 @@ class Numbers {
 
 void put(Numbers& out, const Candidate& candidate) {
   out.put(candidate.total);
-  for (const std::int64_t part :
-       {candidate.key.micro_batch, candidate.key.dp, candidate.key.dp_inner, candidate.key.depth}) {
+  for (const std::int64_t part : {candidate.key.micro_batch, candidate.key.dp,
+                                  candidate.key.dp_inner, candidate.key.depth, candidate.key.vpp}) {
     out.put(part);
   }
   out.put(candidate.configuration);
@@ -77,7 +77,7 @@ void put(Numbers& out, const Candidate& candidate) {
 Candidate candidate(Numbers& in) {
   Candidate result;
   result.total = in.total();
-  result.key = {in.number(), in.number(), in.number(), in.number()};
+  result.key = {in.number(), in.number(), in.number(), in.number(), in.number()};
   result.configuration = in.number();
   result.cap = in.ticks();
   return result;
@@ -291,6 +291,7 @@ void SavedSearch::write(SnapshotWriter& out) const {
   write_numbers(out, "search/best/dp", best, [](const C& c) { return c.key.dp; });
   write_numbers(out, "search/best/dp_inner", best, [](const C& c) { return c.key.dp_inner; });
   write_numbers(out, "search/best/depth", best, [](const C& c) { return c.key.depth; });
+  write_numbers(out, "search/best/vpp", best, [](const C& c) { return c.key.vpp; });
   write_numbers(out, "search/best/configuration", best, [](const C& c) { return c.configuration; });
   std::vector<double> caps;
   for (const C& c : best) caps.push_back(c.cap);
@@ -329,11 +330,14 @@ SavedSearch SavedSearch::read(const SnapshotReader& in) {
   const auto dp = best.numbers("dp");
   const auto dp_inner = best.numbers("dp_inner");
   const auto depth = best.numbers("depth");
+  const auto vpp = best.numbers("vpp");
   const auto configuration = best.numbers("configuration");
   const auto caps = best.reals("cap_ticks");
   for (std::size_t i = 0; i < best.rows(); ++i) {
-    search.best.push_back(
-        {totals[i], {micro_batch[i], dp[i], dp_inner[i], depth[i]}, configuration[i], caps[i]});
+    search.best.push_back({totals[i],
+                           {micro_batch[i], dp[i], dp_inner[i], depth[i], vpp[i]},
+                           configuration[i],
+                           caps[i]});
   }
   Columns waiting(in, "search/waiting");
   const auto bounds = waiting.totals("bound");
@@ -431,10 +435,16 @@ std::vector<std::int64_t> to_numbers(const cost::PlacedPlan& plan) {
   std::vector<std::int64_t> numbers{plan.dp, plan.dp_inner,
                                     static_cast<std::int64_t>(plan.stages.size())};
   for (const cost::PlacedStage& stage : plan.stages) {
-    numbers.insert(numbers.end(),
-                   {stage.strategy, stage.position, static_cast<std::int64_t>(stage.recompute),
-                    stage.zero, static_cast<std::int64_t>(stage.layers.size())});
+    numbers.insert(
+        numbers.end(),
+        {stage.strategy, stage.position, static_cast<std::int64_t>(stage.recompute), stage.zero,
+         static_cast<std::int64_t>(stage.shard), static_cast<std::int64_t>(stage.layers.size())});
     numbers.insert(numbers.end(), stage.layers.begin(), stage.layers.end());
+    numbers.push_back(static_cast<std::int64_t>(stage.chunks.size()));
+    for (const std::vector<int>& chunk : stage.chunks) {
+      numbers.push_back(static_cast<std::int64_t>(chunk.size()));
+      numbers.insert(numbers.end(), chunk.begin(), chunk.end());
+    }
   }
   return numbers;
 }
@@ -444,6 +454,11 @@ cost::PlacedPlan to_placed_plan(std::span<const std::int64_t> numbers) {
   const auto take = [&] {
     if (next == numbers.size()) throw InvalidInput("a saved plan is cut short");
     return numbers[next++];
+  };
+  const auto take_layers = [&] {
+    std::vector<int> layers;
+    for (std::int64_t left = take(); left > 0; --left) layers.push_back(static_cast<int>(take()));
+    return layers;
   };
   cost::PlacedPlan plan;
   plan.dp = take();
@@ -455,8 +470,9 @@ cost::PlacedPlan to_placed_plan(std::span<const std::int64_t> numbers) {
     stage.position = take();
     stage.recompute = static_cast<model::Recompute>(take());
     stage.zero = static_cast<int>(take());
-    const std::int64_t layers = take();
-    for (std::int64_t l = 0; l < layers; ++l) stage.layers.push_back(static_cast<int>(take()));
+    stage.shard = static_cast<model::ShardSpan>(take());
+    stage.layers = take_layers();
+    for (std::int64_t left = take(); left > 0; --left) stage.chunks.push_back(take_layers());
     plan.stages.push_back(std::move(stage));
   }
   return plan;

@@ -63,8 +63,10 @@ Search::Search(const Instance& instance, const SearchSettings& settings, const G
 std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) const {
   const Lattice& lattice = instance_.lattice();
   const DownsetId whole = lattice.whole();
-  const std::vector<int>& zero_stages = instance_.rule(whole).zero;
-  std::vector<FirstStageCost> least(zero_stages.size(), {kNever, kNever, kNever});
+  const std::vector<int> shards = configuration.alike
+                                      ? std::vector<int>{configuration.alike->second}
+                                      : instance_.rule(whole).shards;
+  std::vector<FirstStageCost> least(shards.size(), {kNever, kNever, kNever});
   // Every first stage contains one of the steps from a downset just below the whole graph.
   DownsetId lowest = whole - 1;
   while (!lattice.totally_ordered() && lowest > 0 &&
@@ -79,14 +81,14 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
       const cost::StageFootprint stage = instance_.footprint(k, whole, inner);
       const Ticks base = sums.forward[at(whole)] - sums.forward[at(inner)] +
                          sums.backward[at(whole)] - sums.backward[at(inner)];
-      for (std::size_t z = 0; z < zero_stages.size(); ++z) {
+      for (std::size_t z = 0; z < shards.size(); ++z) {
+        const ShardChoice& shard = kShardChoices[at(shards[z])];
         least[z].base = std::min(least[z].base, base);
-        least[z].zero =
-            std::min(least[z].zero, times.zero_traffic(instance_, zero_stages[z], stage.parameters,
-                                                       stage.expert_parameters));
+        least[z].zero = std::min(
+            least[z].zero,
+            times.zero_traffic(instance_, shard, stage.parameters, stage.expert_parameters));
         least[z].sync = std::min(
-            least[z].sync,
-            times.sync(instance_, zero_stages[z], stage.parameters, stage.expert_parameters));
+            least[z].sync, times.sync(instance_, shard, stage.parameters, stage.expert_parameters));
       }
     }
   }

@@ -22,9 +22,13 @@ cost::PlacedPlan in_a_row(const model::Problem& problem, const model::PartialPla
   std::int64_t next = 0;
   for (const model::PartialStage& stage : partial.stages) {
     const model::Strategy& strategy = problem.graph.strategies[at(stage.strategy)];
-    cost::PlacedStage placed{stage.layers, stage.strategy, stage.position.value_or(next),
+    cost::PlacedStage placed{stage.layers,
+                             stage.strategy,
+                             stage.position.value_or(next),
                              stage.recompute.value_or(problem.options.recompute.front()),
-                             stage.zero.value_or(problem.options.zero.front())};
+                             stage.zero.value_or(problem.options.zero.front()),
+                             stage.shard.value_or(problem.options.shard.front()),
+                             stage.chunks};
     next = placed.position + strategy.tp * strategy.cp * dp_inner;
     plan.stages.push_back(std::move(placed));
   }
@@ -55,6 +59,7 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
     cost::PlacedPlan other = in_a_row(problem, partial, inner);
     if (legal_by_form(problem, network, other)) plan = std::move(other);
   }
+  const model::PlanOptions& options = problem.options;
   // Stage by stage the option that needs least, by the evaluator's own account.
   const auto bytes = [&](std::size_t i) {
     return cost::evaluate(problem, network, plan).stages[i].memory.total_bytes;
@@ -62,14 +67,19 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     cost::PlacedStage best = plan.stages[i];
     double least = bytes(i);
-    if (least <= std::floor(problem.cluster.device.usable_bytes())) continue;
+    if (least <= cost::memory_limit(problem.cluster.device.usable_bytes(), options.reserve)) {
+      continue;
+    }
     for (const model::Recompute recompute : problem.options.recompute) {
       for (const int zero : problem.options.zero) {
-        plan.stages[i].recompute = partial.stages[i].recompute.value_or(recompute);
-        plan.stages[i].zero = partial.stages[i].zero.value_or(zero);
-        if (const double now = bytes(i); now < least) {
-          least = now;
-          best = plan.stages[i];
+        for (const model::ShardSpan span : problem.options.shard) {
+          plan.stages[i].recompute = partial.stages[i].recompute.value_or(recompute);
+          plan.stages[i].zero = partial.stages[i].zero.value_or(zero);
+          plan.stages[i].shard = partial.stages[i].shard.value_or(span);
+          if (const double now = bytes(i); now < least) {
+            least = now;
+            best = plan.stages[i];
+          }
         }
       }
     }
@@ -101,16 +111,19 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
   options.ep.clear();
   options.pp.clear();
   options.per_stage_strategies = true;
+  options.vpp = {1};
+  options.stages = {};
   std::vector<std::vector<int>> layers;
   std::vector<int> strategies;
   std::vector<StageRule> rules;
   for (const model::PartialStage& stage : partial.stages) {
     layers.push_back(stage.layers);
     strategies.push_back(stage.strategy);
-    StageRule rule{options.recompute, options.zero, stage.position.value_or(-1)};
-    if (stage.recompute) rule.recompute = {*stage.recompute};
-    if (stage.zero) rule.zero = {*stage.zero};
-    rules.push_back(std::move(rule));
+    const auto one_or = [](const auto& one, const auto& all) {
+      return one ? std::remove_cvref_t<decltype(all)>{*one} : all;
+    };
+    rules.emplace_back(one_or(stage.recompute, options.recompute), one_or(stage.zero, options.zero),
+                       one_or(stage.shard, options.shard), stage.position.value_or(-1));
   }
   options.micro_batches = {problem.graph.strategies[at(strategies.front())].micro_batch};
   const Lattice lattice = Lattice::of_chain(restricted.graph, layers);

@@ -20,43 +20,91 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
       sums_(instance.strategies()[at(placement.configuration().strategies[at(choice)])]),
       classes_(placement.classes(choice)),
       strategy_(placement.configuration().strategies[at(choice)]) {
-  shard_groups_.dense = placement.configuration().dp * sums_.strategy.cp;
-  shard_groups_.expert = shard_groups_.dense / sums_.strategy.ep;
+  const Configuration& configuration = placement.configuration();
+  const model::Strategy& s = sums_.strategy;
+  one_pod_ = configuration.pods.pods == 1;
+  if (configuration.alike) {
+    only_recompute_ = {configuration.alike->first};
+    only_shard_ = {configuration.alike->second};
+  }
+  for (const model::ShardSpan span : {model::ShardSpan::kAll, model::ShardSpan::kPod}) {
+    shard_groups_[static_cast<std::size_t>(span)] =
+        cost::shard_groups(span, configuration.dp, configuration.dp_inner, s.cp, s.ep);
+  }
   const auto [w, g, o] = instance.options().state_bytes;
-  const auto dense = static_cast<double>(shard_groups_.dense);
-  const auto expert = static_cast<double>(shard_groups_.expert);
-  rates_ = {{{w + g + o, w + g + o, 0},
-             {w + g + o / dense, w + g + o / expert, 0},
-             {w + (g + o) / dense, w + (g + o) / expert, 0},
-             {(w + g + o) / dense, (w + g + o) / expert, w}}};
+  for (std::size_t i = 0; i < kChoices; ++i) {
+    const cost::ShardGroups& groups =
+        shard_groups_[static_cast<std::size_t>(kShardChoices[i].span)];
+    const auto dense = static_cast<double>(groups.dense);
+    const auto expert = static_cast<double>(groups.expert);
+    const std::array<StateRates, 4> by_zero{{{w + g + o, w + g + o, 0},
+                                             {w + g + o / dense, w + g + o / expert, 0},
+                                             {w + (g + o) / dense, w + (g + o) / expert, 0},
+                                             {(w + g + o) / dense, (w + g + o) / expert, w}}};
+    rates_[i] = by_zero[at(kShardChoices[i].zero)];
+  }
+  const auto room = [&](bool pipeline) {
+    return instance.usable_bytes() -
+           cost::reserve_bytes(instance.options().reserve,
+                               cost::communicators(s.tp, s.cp, s.ep, configuration.dp, pipeline));
+  };
+  room_alone_ = room(false);
+  room_in_pipeline_ = room(true);
 }
 
 bool StagePricer::load(DownsetId outer, DownsetId inner) {
   if (sums_.unusable[at(outer)] != sums_.unusable[at(inner)]) return false;
   outer_ = outer;
   inner_ = inner;
+  room_ = inner == 0 && outer == instance_.lattice().whole() ? room_alone_ : room_in_pipeline_;
   stage_ = instance_.footprint(strategy_, outer, inner);
   compute_forward_ = sums_.forward[at(outer)] - sums_.forward[at(inner)];
   compute_ = compute_forward_ + (sums_.backward[at(outer)] - sums_.backward[at(inner)]);
+  selective_ =
+      sums_.has_selective ? sums_.selective[at(outer)] - sums_.selective[at(inner)] : Ticks{0};
   outer_mix_ = at(sums_.mixes.of[at(outer)]);
   inner_mix_ = at(sums_.mixes.of[at(inner)]);
-  for (auto& by_zero : most_in_flight_) by_zero.fill(kNotYetKnown);
+  for (auto& by_choice : most_in_flight_) by_choice.fill(kNotYetKnown);
   decided_until_ = -1;
   return true;
 }
 
+const std::vector<Recompute>& StagePricer::recomputations() const {
+  return only_recompute_.empty() ? instance_.rule(outer_).recompute : only_recompute_;
+}
+
+/// Where there is one pod, shards inside it are those over all devices.
+const std::vector<int>& StagePricer::shards() const {
+  if (!only_shard_.empty()) return only_shard_;
+  const std::vector<int>& all = instance_.rule(outer_).shards;
+  if (!one_pod_) return all;
+  shards_in_one_pod_.clear();
+  for (const int choice : all) {
+    const ShardChoice& shard = kShardChoices[at(choice)];
+    const bool twin = shard.span == model::ShardSpan::kPod && !shards_in_one_pod_.empty() &&
+                      kShardChoices[at(shards_in_one_pod_.back())].zero == shard.zero;
+    if (!twin) shards_in_one_pod_.push_back(choice);
+  }
+  return shards_in_one_pod_;
+}
+
+double StagePricer::state_bytes(int choice) const {
+  const ShardChoice& shard = kShardChoices[at(choice)];
+  return cost::state_bytes(stage_, shard.zero, instance_.options().state_bytes,
+                           shard_groups_[static_cast<std::size_t>(shard.span)]);
+}
+
 // By a division first; only where the rounding of bytes could decide, by the function that the
 // evaluator uses too.
-std::int64_t StagePricer::most_in_flight(Recompute recompute, int zero) {
-  std::int64_t& most = most_in_flight_[static_cast<std::size_t>(recompute)][at(zero)];
+std::int64_t StagePricer::most_in_flight(Recompute recompute, int choice) {
+  std::int64_t& most = most_in_flight_[static_cast<std::size_t>(recompute)][at(choice)];
   if (most != kNotYetKnown) return most;
-  const StateRates& rate = rates_[at(zero)];
+  const StateRates& rate = rates_[at(choice)];
   const double state = rate.dense * stage_.parameters + rate.expert * stage_.expert_parameters +
                        rate.gathered * stage_.largest_layer;
-  const bool keeps_all = recompute == Recompute::kNone;
-  const double each = keeps_all ? stage_.activation_bytes : stage_.checkpoint_bytes;
-  const double once = keeps_all ? 0 : stage_.largest_activation;
-  const double room = instance_.usable_bytes() - state - once;
+  const double each = stage_.kept(recompute);
+  const double once = stage_.extra(recompute);
+  const double room = room_ - state - once;
   constexpr double kRelative = 1e-12;
   constexpr double kBytes = 4;
   const double doubt = kBytes + kRelative * (state + once + instance_.usable_bytes());
@@ -68,20 +116,17 @@ std::int64_t StagePricer::most_in_flight(Recompute recompute, int zero) {
       return most = static_cast<std::int64_t>(count);
     }
   }
-  return most = count_in_flight(recompute, zero);
+  return most = count_in_flight(recompute, choice);
 }
 
-std::int64_t StagePricer::count_in_flight(Recompute recompute, int zero) const {
-  const double room =
-      instance_.usable_bytes() -
-      cost::state_bytes(stage_, zero, instance_.options().state_bytes, shard_groups_);
+std::int64_t StagePricer::count_in_flight(Recompute recompute, int choice) const {
+  const double room = room_ - state_bytes(choice);
   const auto fits = [&](std::int64_t in_flight) {
     return cost::activation_bytes(stage_, recompute, in_flight) <= room;
   };
   if (!fits(1)) return 0;
-  const bool keeps_all = recompute == Recompute::kNone;
-  const double each = keeps_all ? stage_.activation_bytes : stage_.checkpoint_bytes;
-  const double once = keeps_all ? 0 : stage_.largest_activation;
+  const double each = stage_.kept(recompute);
+  const double once = stage_.extra(recompute);
   if (each * kManyInFlight <= room - once) return static_cast<std::int64_t>(kManyInFlight);
   auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>((room - once) / each));
   while (!fits(most)) --most;
@@ -89,16 +134,38 @@ std::int64_t StagePricer::count_in_flight(Recompute recompute, int zero) const {
   return most;
 }
 
-int StagePricer::least_zero(Recompute recompute, std::int64_t in_flight) {
-  for (const int zero : instance_.rule(outer_).zero) {
-    if (most_in_flight(recompute, zero) >= in_flight) return zero;
+/// Choices that fit and may be the fastest with a given recomputation. Traffic does not fall from
+/// one ZeRO stage to the next with shards of the same span, so of each span the least that fits
+/// will do; without any traffic nothing else is needed.
+unsigned StagePricer::worthwhile(Recompute recompute, std::int64_t in_flight) {
+  unsigned choices = 0;
+  std::array<bool, 2> seen{};
+  for (const int choice : shards()) {
+    const ShardChoice& shard = kShardChoices[at(choice)];
+    bool& have = seen[static_cast<std::size_t>(shard.span)];
+    if (have || most_in_flight(recompute, choice) < in_flight) continue;
+    have = true;
+    choices |= 1U << choice;
+    if (shard.zero < 2) break;
   }
-  return -1;
+  return choices;
 }
 
 Ticks StagePricer::forward(int position_class) const {
   const auto& collectives = classes_[at(position_class)].sums->forward;
   return compute_forward_ + (collectives[outer_mix_] - collectives[inner_mix_]);
+}
+
+Ticks StagePricer::recomputed(int position_class, Recompute recompute) const {
+  switch (recompute) {
+    case Recompute::kNone:
+      return 0;
+    case Recompute::kSelective:
+      return selective_;
+    case Recompute::kFull:
+      return forward(position_class);
+  }
+  return 0;
 }
 
 Ticks StagePricer::base(int position_class) const {
@@ -108,31 +175,33 @@ Ticks StagePricer::base(int position_class) const {
          (sums.backward[outer_mix_] - sums.backward[inner_mix_]);
 }
 
-Ticks StagePricer::zero_traffic(int position_class, int zero) const {
-  return classes_[at(position_class)].data_parallel.zero_traffic(instance_, zero, stage_.parameters,
-                                                                 stage_.expert_parameters);
+Ticks StagePricer::zero_traffic(int position_class, int choice) const {
+  return classes_[at(position_class)].data_parallel.zero_traffic(
+      instance_, kShardChoices[at(choice)], stage_.parameters, stage_.expert_parameters);
 }
 
-Ticks StagePricer::sync(int position_class, int zero) const {
-  return classes_[at(position_class)].data_parallel.sync(instance_, zero, stage_.parameters,
-                                                         stage_.expert_parameters);
+Ticks StagePricer::sync(int position_class, int choice) const {
+  return classes_[at(position_class)].data_parallel.sync(
+      instance_, kShardChoices[at(choice)], stage_.parameters, stage_.expert_parameters);
 }
 
-// ZeRO traffic does not fall from one stage to the next, so of the ZeRO stages that fit with a
-// given recomputation the least is also the fastest.
 StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
   if (decided_from_ <= in_flight && in_flight <= decided_until_) return Decision::kSame;
-  decided_zero_.fill(-1);
+  decided_.fill(0);
   decided_from_ = in_flight;
   decided_until_ = std::numeric_limits<std::int64_t>::max();
   bool any = false;
-  for (const Recompute recompute : instance_.rule(outer_).recompute) {
-    const int zero = least_zero(recompute, in_flight);
-    if (zero < 0) continue;
-    any = true;
-    decided_zero_[static_cast<std::size_t>(recompute)] = zero;
-    decided_until_ = std::min(decided_until_, most_in_flight(recompute, zero));
-    if (recompute == Recompute::kNone && zero < 2) break;  // no traffic: nothing is faster
+  for (const Recompute recompute : recomputations()) {
+    if (!offers(recompute)) continue;
+    const unsigned choices = worthwhile(recompute, in_flight);
+    decided_[static_cast<std::size_t>(recompute)] = choices;
+    for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
+      if ((choices >> choice & 1U) == 0) continue;
+      any = true;
+      decided_until_ = std::min(decided_until_, most_in_flight(recompute, choice));
+    }
+    constexpr unsigned kWithoutTraffic = 0b111;
+    if (recompute == Recompute::kNone && (choices & kWithoutTraffic) != 0) break;
   }
   if (any) return Decision::kNew;
   decided_until_ = -1;
@@ -141,49 +210,53 @@ StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
 
 Ticks StagePricer::least_time(int position_class) const {
   Ticks least = kNever;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
-    const int zero = decided_zero_[static_cast<std::size_t>(recompute)];
-    if (zero < 0) continue;
-    Ticks ticks = base(position_class) + zero_traffic(position_class, zero);
-    if (recompute == Recompute::kFull) ticks += forward(position_class);
-    least = std::min(least, ticks);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    const unsigned choices = decided_[static_cast<std::size_t>(recompute)];
+    if (choices == 0) continue;
+    const Ticks ticks = base(position_class) + recomputed(position_class, recompute);
+    for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
+      if ((choices >> choice & 1U) == 0) continue;
+      least = std::min(least, ticks + zero_traffic(position_class, choice));
+    }
   }
   return least;
 }
 
 std::vector<StageOption> StagePricer::options(int position_class, std::int64_t in_flight) {
   std::vector<StageOption> result;
-  for (const Recompute recompute : instance_.rule(outer_).recompute) {
-    for (const int zero : instance_.rule(outer_).zero) {
-      if (most_in_flight(recompute, zero) < in_flight) continue;
-      StageOption option{recompute, zero, 0, sync(position_class, zero)};
-      option.time = base(position_class) + zero_traffic(position_class, zero);
-      if (recompute == Recompute::kFull) option.time += forward(position_class);
-      result.push_back(option);
+  for (const Recompute recompute : recomputations()) {
+    if (!offers(recompute)) continue;
+    for (const int choice : shards()) {
+      if (most_in_flight(recompute, choice) < in_flight) continue;
+      result.push_back({recompute, kShardChoices[at(choice)],
+                        base(position_class) + recomputed(position_class, recompute) +
+                            zero_traffic(position_class, choice),
+                        sync(position_class, choice)});
     }
   }
   return result;
 }
 
-double StagePricer::share_of_layer(const model::LayerCost& layer) const {
+double StagePricer::share_of_layer(const model::LayerCost& layer, double tied_parameters) const {
   double state = std::numeric_limits<double>::infinity();
-  for (const int zero : instance_.options().zero) {
-    const StateRates& rate = rates_[at(zero)];
-    state = std::min(state, rate.dense * layer.parameters + rate.expert * layer.expert_parameters);
+  for (const int choice : instance_.rule(instance_.lattice().whole()).shards) {
+    const StateRates& rate = rates_[at(choice)];
+    state = std::min(state, rate.dense * (layer.parameters - tied_parameters) +
+                                rate.expert * layer.expert_parameters);
   }
-  return state + std::min(layer.activation_bytes, layer.checkpoint_bytes);
+  return state +
+         std::min({layer.activation_bytes, layer.selectively_kept(), layer.checkpoint_bytes});
 }
 
 double StagePricer::least_bytes(std::int64_t in_flight) const {
   double least = std::numeric_limits<double>::infinity();
-  for (const Recompute recompute : instance_.rule(outer_).recompute) {
-    for (const int zero : instance_.rule(outer_).zero) {
-      least = std::min(
-          least, cost::state_bytes(stage_, zero, instance_.options().state_bytes, shard_groups_) +
-                     cost::activation_bytes(stage_, recompute, in_flight));
+  for (const Recompute recompute : recomputations()) {
+    for (const int choice : shards()) {
+      least = std::min(least,
+                       state_bytes(choice) + cost::activation_bytes(stage_, recompute, in_flight));
     }
   }
-  return least;
+  return least + (instance_.usable_bytes() - room_);
 }
 
 }  // namespace nestplan::solver

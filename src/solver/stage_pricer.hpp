@@ -11,7 +11,7 @@ namespace nestplan::solver {
 /// What a stage may do about memory, and what it costs.
 struct StageOption {
   model::Recompute recompute = model::Recompute::kNone;
-  int zero = 0;
+  ShardChoice shard;
   Ticks time = 0;  ///< t without what is received
   Ticks sync = 0;  ///< once per iteration, counts for the first stage only
 };
@@ -26,7 +26,7 @@ class StagePricer {
   /// Turns to stage `outer \ inner`. False if a layer of it cannot use the strategy.
   bool load(DownsetId outer, DownsetId inner);
 
-  /// Decides, for `in_flight` micro-batches, which ZeRO stage goes with which recomputation.
+  /// Decides, for `in_flight` micro-batches, how state is shared with which recomputation.
   /// kNone if nothing fits, which is then so for more in flight too; kSame if the decision is that
   /// of the last call since `load`.
   enum class Decision : std::uint8_t { kNone, kNew, kSame };
@@ -35,21 +35,22 @@ class StagePricer {
   /// Least ticks over what was decided, at a class. Without what is received.
   Ticks least_time(int position_class) const;
 
-  /// All options that fit, in canonical order (recompute, then ZeRO).
+  /// All options that fit, in canonical order (recompute, ZeRO, span of the shards).
   std::vector<StageOption> options(int position_class, std::int64_t in_flight);
 
-  /// What a layer adds at least to the bytes of the stage that it is in.
-  double share_of_layer(const model::LayerCost& layer) const;
+  /// What a layer adds at least to the bytes of the stage that it is in, if that has so many of its
+  /// parameters already.
+  double share_of_layer(const model::LayerCost& layer, double tied_parameters) const;
 
-  /// Least bytes over the options.
+  /// Least bytes over the options, context and communicators included.
   double least_bytes(std::int64_t in_flight) const;
 
   /// Compute and collectives, forward and backward, at a class.
   Ticks base(int position_class) const;
 
  private:
-  static constexpr std::size_t kZeroStages = 4;
-  static constexpr std::size_t kRecomputations = 2;
+  static constexpr std::size_t kChoices = kShardChoices.size();
+  static constexpr std::size_t kRecomputations = 3;
   static constexpr std::int64_t kNotYetKnown = -1;
 
   /// State bytes per dense and expert parameter and per parameter of the largest layer.
@@ -57,29 +58,49 @@ class StagePricer {
     double dense = 0, expert = 0, gathered = 0;
   };
 
-  std::int64_t most_in_flight(model::Recompute recompute, int zero);
-  std::int64_t count_in_flight(model::Recompute recompute, int zero) const;
-  int least_zero(model::Recompute recompute, std::int64_t in_flight);
-  Ticks zero_traffic(int position_class, int zero) const;
-  Ticks sync(int position_class, int zero) const;
+  /// Of a choice by its index in kShardChoices.
+  std::int64_t most_in_flight(model::Recompute recompute, int choice);
+  std::int64_t count_in_flight(model::Recompute recompute, int choice) const;
+  double state_bytes(int choice) const;
+  unsigned worthwhile(model::Recompute recompute, std::int64_t in_flight);
+  Ticks zero_traffic(int position_class, int choice) const;
+  Ticks sync(int position_class, int choice) const;
   Ticks forward(int position_class) const;
+  Ticks recomputed(int position_class, model::Recompute recompute) const;
+  /// Selective recomputation is the same as none where no layer has it.
+  bool offers(model::Recompute recompute) const {
+    return recompute != model::Recompute::kSelective || sums_.has_selective ||
+           recomputations().front() == recompute;
+  }
+  const std::vector<model::Recompute>& recomputations() const;
+  const std::vector<int>& shards() const;
 
   const Instance& instance_;
   const StrategySums& sums_;
   const std::vector<PositionClass>& classes_;
   int strategy_;
-  cost::ShardGroups shard_groups_;
-  std::array<StateRates, kZeroStages> rates_{};
+  std::array<cost::ShardGroups, 2> shard_groups_;  ///< by span
+  std::array<StateRates, kChoices> rates_{};
+  bool one_pod_ = false;
+  /// What the configuration prescribes for all stages; empty: free.
+  std::vector<model::Recompute> only_recompute_;
+  std::vector<int> only_shard_;
+  mutable std::vector<int> shards_in_one_pod_;
+  double room_alone_ = 0;        ///< bytes that state and activations may take: of the only stage,
+  double room_in_pipeline_ = 0;  ///< and of one of several
+  double room_ = 0;              ///< of the stage
   DownsetId outer_ = 0;
   DownsetId inner_ = 0;
   cost::StageFootprint stage_;
   Ticks compute_forward_ = 0;  ///< of the stage, without collectives
   Ticks compute_ = 0;          ///< forward and backward
+  Ticks selective_ = 0;        ///< what selective recomputation computes again
   std::size_t outer_mix_ = 0;  ///< kinds of the two downsets, see StrategySums::mixes
   std::size_t inner_mix_ = 0;
-  /// How many micro-batches in flight fit, by recomputation and ZeRO stage.
-  std::array<std::array<std::int64_t, kZeroStages>, kRecomputations> most_in_flight_{};
-  std::array<int, kRecomputations> decided_zero_{};  ///< -1: does not fit or cannot be faster
+  /// How many micro-batches in flight fit, by recomputation and choice.
+  std::array<std::array<std::int64_t, kChoices>, kRecomputations> most_in_flight_{};
+  /// Choices that fit and may be the fastest, as bits; none if nothing fits or can be faster.
+  std::array<unsigned, kRecomputations> decided_{};
   std::int64_t decided_from_ = 0;
   std::int64_t decided_until_ = 0;
 };

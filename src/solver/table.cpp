@@ -120,7 +120,8 @@ Table::Table(const Instance& instance, const Placement& placement, const PortLay
       limits_(limits),
       levels_(instance.network().levels()),
       team_(team),
-      stages_(depths_.back() - 1) {
+      stages_(depths_.back() - 1),
+      ties_count_(instance.has_ties() && instance.options().objective != model::Objective::kPaper) {
   const int choices = static_cast<int>(configuration_.strategies.size());
   for (int choice = 0; choice < choices; ++choice) {
     const int k = configuration_.strategies[at(choice)];
@@ -372,7 +373,10 @@ void Table::Offers::find_live(const Flow& flow) {
 /// Offers the finished rows of `inner` to `outer`, with stage `outer \ inner` before them. Returns
 /// false if the stage is within the limits nowhere and at no depth: neither is one that holds it.
 bool Table::push(DownsetId inner, DownsetId outer) {
+  const Verdict verdict = instance_.admits(outer, inner, configuration_.middle);
+  if (verdict != Verdict::kAdmitted) return verdict == Verdict::kRefused;
   const int choices = static_cast<int>(configuration_.strategies.size());
+  tied_ = ties_count_ && instance_.tied(outer, inner);
   bool possible = false;
   for (int choice = 0; choice < choices; ++choice) {
     StagePricer& pricer = pricer_[at(choice)];
@@ -390,7 +394,8 @@ bool Table::push(DownsetId inner, DownsetId outer) {
     possible = true;
     for (const std::int64_t behind : live_) {
       const std::int64_t s = behind + 1;
-      if (!worth(outer, s) || s < first_depth_) continue;
+      if (!worth(outer, s) || s < first_depth_ || !instance_.admits_place(outer, inner, s))
+        continue;
       const StagePricer::Decision decision = pricer.decide(in_flight(s));
       if (decision == StagePricer::Decision::kNone) break;  // nor will it with more in flight
       if (decision == StagePricer::Decision::kNew) {
@@ -432,7 +437,9 @@ void Table::push_row(DownsetId inner, DownsetId outer, std::int64_t s, int choic
         if (begin == end) continue;
         if (values == nullptr) values = grow(outer, s);
         relaxations_ += end - begin;
-        if (combine_ == Combine::kSum) {
+        if (tied_ && combine_ == Combine::kSum) {
+          relax_tied(inner, outer, layer, choice, offers.values.data(), time, begin, end, values);
+        } else if (combine_ == Combine::kSum) {
           relax_sum(values + begin, offers.values.data() + begin, time, end - begin);
         } else {
           relax_bottleneck(values + begin, offers.values.data() + begin, time, end - begin);
@@ -440,6 +447,24 @@ void Table::push_row(DownsetId inner, DownsetId outer, std::int64_t s, int choic
       }
     }
   }
+}
+
+/// The same where the time for ties differs from port to port.
+void Table::relax_tied(DownsetId inner, DownsetId outer, const PortLayer& layer, int choice,
+                       const Ticks* offers, Ticks time, std::int32_t begin, std::int32_t end,
+                       Ticks* values) const {
+  for (std::int32_t q = begin; q < end; ++q) {
+    const Ticks value = offers[q] + (time + tie(outer, inner, choice, layer.position[at(q)]));
+    values[q] = std::min(values[q], value);
+  }
+}
+
+/// What a stage at `position` exchanges with the first one about parameters that they share.
+Ticks Table::tie(DownsetId outer, DownsetId inner, int choice, std::int32_t position) const {
+  if (position == placement_.origin()) return 0;
+  const int unit = placement_.unit_of(choice);
+  return instance_.tie_ticks(configuration_.strategies[at(choice)], outer, inner,
+                             placement_.origin_level(unit, position), placement_.units()[at(unit)]);
 }
 
 /// Of these ports, by rising position, those at which a stage that starts `outer` leaves enough
@@ -699,6 +724,11 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
     if (s > 1 && row(inner, s - 1) == nullptr) continue;
     if (limits_.prune && floor[at(outer)] - floor[at(inner)] > limits_.stage) continue;
     if (!lattice.subset(inner, outer)) continue;
+    if (instance_.admits(outer, inner, configuration_.middle) != Verdict::kAdmitted ||
+        !instance_.admits_place(outer, inner, s)) {
+      continue;
+    }
+    const bool tied = ties_count_ && outer != lattice.whole() && instance_.tied(outer, inner);
     for (int choice = 0; choice < choices; ++choice) {
       const int unit = placement_.unit_of(choice);
       if (!placement_.fits(unit, position)) continue;
@@ -714,11 +744,12 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
         options[0].time = pricer.least_time(position_class);
       }
       const auto inner_cut = at(cut_of_[at(choice)][inner]);
+      const Ticks shared = tied ? tie(outer, inner, choice, position) : 0;
       const Ticks input =
           link < 0 ? 0 : receive_[at(choice)][at(link)][at(cut_of_[at(choice)][outer])];
       const auto offer = [&](std::int32_t next, Ticks gradient) {
         for (const StageOption& option : options) {
-          const Transition transition{inner, choice, next, input + gradient, option};
+          const Transition transition{inner, choice, next, input + gradient, shared, option};
           if (transition.time() > limits_.stage || transition.time() == kNever) continue;
           if (rest(transition, s) < kNever) visit(transition);
         }
@@ -802,7 +833,8 @@ Walk Table::walk(std::int64_t depth) {
   for (std::int64_t s = depth; chosen; --s) {
     const Transition& stage = chosen->transition;
     result.stages.push_back(stage);
-    result.sum += to_total(stage.time()) + (s == depth ? to_total(stage.option.sync) : 0);
+    result.sum += to_total(stage.time()) + to_total(stage.tie) +
+                  (s == depth ? to_total(stage.option.sync) : 0);
     result.bottleneck = std::max(result.bottleneck, stage.time());
     if (s == 1) return result;
     const Offer behind = *chosen;
@@ -810,8 +842,9 @@ Walk Table::walk(std::int64_t depth) {
     stages(behind.transition.inner, s - 1, behind.transition.next, false,
            [&](const Transition& candidate) {
              const Ticks after = rest(candidate, s - 1);
-             const Ticks value = combine_ == Combine::kSum ? candidate.time() + after
-                                                           : std::max(candidate.time(), after);
+             const Ticks value = combine_ == Combine::kSum
+                                     ? candidate.time() + candidate.tie + after
+                                     : std::max(candidate.time(), after);
              if (!chosen && value == behind.rest) {
                chosen = Offer{to_total(value), after, candidate};
              }

@@ -17,7 +17,7 @@ namespace nestplan::solver {
 
 /// How stage times combine along a pipeline.
 enum class Combine : std::uint8_t {
-  kSum,         ///< W_τ: least Σ t with every t ≤ τ, and sync of the first stage
+  kSum,  ///< W_τ: least Σ t with every t ≤ τ, what ties take, and sync of the first stage
   kBottleneck,  ///< least max t
 };
 
@@ -34,6 +34,7 @@ struct Transition {
   int choice = 0;          ///< the strategy's place in the configuration's list
   std::int32_t next = -1;  ///< port in the layer of the remaining stages; -1: last stage
   Ticks received = 0;      ///< ticks for input and gradients
+  Ticks tie = 0;           ///< once per iteration, for parameters shared with the first stage
   StageOption option;      ///< what is done about memory
   Ticks time() const { return option.time + received; }
 };
@@ -41,7 +42,7 @@ struct Transition {
 /// A pipeline of a table, first stage first, as one of possibly many with its value.
 struct Walk {
   std::vector<Transition> stages;
-  Total sum = 0;         ///< Σ t + sync_1
+  Total sum = 0;         ///< Σ t + sync_1 + what ties take
   Ticks bottleneck = 0;  ///< max t
 };
 
@@ -115,8 +116,8 @@ class Table {
   void restore(DownsetId next,
                const std::function<void(std::int64_t offset, std::span<Ticks> cells)>& read);
 
-  /// Least value of a pipeline with `depth` stages. kSum: Σ t + sync_1. kBottleneck: the paper's
-  /// objective (m + p - 1)·max t + sync_1. kNoTotal if there is none within the limits.
+  /// Least value of a pipeline with `depth` stages. kSum: Σ t + ties + sync_1. kBottleneck: the
+  /// paper's objective (m + p - 1)·max t + sync_1. kNoTotal if there is none within the limits.
   Total best(std::int64_t depth);
 
   /// kBottleneck: the least max t of a pipeline with `depth` stages; kNever if there is none.
@@ -188,6 +189,10 @@ class Table {
   bool prepare(DownsetId inner);
   bool push(DownsetId inner, DownsetId outer);
   void push_row(DownsetId inner, DownsetId outer, std::int64_t s, int choice);
+  void relax_tied(DownsetId inner, DownsetId outer, const PortLayer& layer, int choice,
+                  const Ticks* offers, Ticks time, std::int32_t begin, std::int32_t end,
+                  Ticks* values) const;
+  Ticks tie(DownsetId outer, DownsetId inner, int choice, std::int32_t position) const;
   std::pair<std::int32_t, std::int32_t> within(const PortLayer& layer, DownsetId outer,
                                                std::int32_t begin, std::int32_t end) const;
   void push_to(DownsetId inner, DownsetId first, DownsetId last);
@@ -241,6 +246,8 @@ class Table {
   std::vector<std::int32_t> earliest_, latest_;              ///< by D: see `starts`
   std::vector<std::int64_t> live_;   ///< depths s' at which `inner` has values
   std::vector<Ticks> class_time_;    ///< by class: of the stage being pushed
+  bool ties_count_ = false;          ///< whether ties are part of the objective
+  bool tied_ = false;                ///< whether the stage being pushed takes time for ties
   std::vector<std::uint32_t> seen_;  ///< by D: the last walk that came to it
   std::uint32_t walk_ = 0;
   std::vector<DownsetId> frontier_;                                             ///< of the walk

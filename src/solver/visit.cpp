@@ -32,6 +32,16 @@ void drop_hopeless(const Visit::Subject& subject, const Incumbent& incumbent,
 
 namespace {
 
+/// Parameters of a layer that another one may hold already.
+double tied_parameters(const model::Graph& graph, int layer, int k) {
+  double sum = 0;
+  for (const model::Tie& tie : graph.ties) {
+    const bool member = std::find(tie.layers.begin(), tie.layers.end(), layer) != tie.layers.end();
+    if (member && layer != tie.layers.front()) sum += tie.parameters[at(k)];
+  }
+  return sum;
+}
+
 /// Bytes per device that the stages need together at least: every layer at the cheapest of its
 /// strategies and options, with one micro-batch in flight.
 double least_bytes(const Visit::Subject& subject) {
@@ -43,11 +53,14 @@ double least_bytes(const Visit::Subject& subject) {
     pricers.emplace_back(instance, subject.placement, static_cast<int>(choice));
   }
   double total = 0;
-  for (const model::Layer& layer : graph.layers) {
+  for (std::size_t v = 0; v < graph.layers.size(); ++v) {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t choice = 0; choice < pricers.size(); ++choice) {
-      const auto& cost = layer.costs[at(configuration.strategies[choice])];
-      if (cost) least = std::min(least, pricers[choice].share_of_layer(*cost));
+      const int k = configuration.strategies[choice];
+      const auto& cost = graph.layers[v].costs[at(k)];
+      if (!cost) continue;
+      const double tied = tied_parameters(graph, static_cast<int>(v), k);
+      least = std::min(least, pricers[choice].share_of_layer(*cost, tied));
     }
     total += least;
   }

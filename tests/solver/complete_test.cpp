@@ -68,22 +68,27 @@ class Completions {
   /// A stage's time and memory depend on its own recomputation and ZeRO stage alone.
   void cost_placement() {
     options_.assign(plan_.stages.size(), {});
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       for (const int zero : {0, 1, 2, 3}) {
-        for (cost::PlacedStage& stage : plan_.stages) {
-          stage.recompute = recompute;
-          stage.zero = zero;
-        }
-        const model::Plan costed = cost::evaluate(problem_, network_, plan_);
-        microbatches_ = static_cast<double>(costed.strategy.microbatches);
-        for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
-          if (allows(partial_.stages[i], recompute, zero)) {
-            options_[i].push_back({recompute, zero, costed.stages[i]});
+        for (const model::ShardSpan shard : problem_.options.shard) {
+          if (zero == 0 && shard != problem_.options.shard.front()) continue;
+          const model::ShardSpan span = zero == 0 ? model::ShardSpan::kAll : shard;
+          for (cost::PlacedStage& stage : plan_.stages) {
+            stage.recompute = recompute;
+            stage.zero = zero;
+            stage.shard = span;
+          }
+          const model::Plan costed = cost::evaluate(problem_, network_, plan_);
+          microbatches_ = static_cast<double>(costed.strategy.microbatches);
+          for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+            if (allows(partial_.stages[i], recompute, zero)) {
+              options_[i].push_back({recompute, zero, span, costed.stages[i]});
+            }
           }
         }
       }
     }
-    choose(0, 0, 0);
+    choose(0, 0, 0, 0);
   }
 
   bool allows(const model::PartialStage& stage, Recompute recompute, int zero) const {
@@ -97,21 +102,25 @@ class Completions {
     return recompute_fits && zero_fits;
   }
 
-  void choose(std::size_t i, double sum, double slowest) {
-    if (i == plan_.stages.size()) return offer(sum, slowest);
+  void choose(std::size_t i, double sum, double slowest, double ties) {
+    if (i == plan_.stages.size()) return offer(sum, slowest, ties);
+    const double limit =
+        std::floor(problem_.cluster.device.usable_bytes() * (1 - problem_.options.reserve.margin));
     for (const Option& option : options_[i]) {
-      if (option.cost.memory.total_bytes > problem_.cluster.device.usable_bytes()) continue;
+      if (option.cost.memory.total_bytes > limit) continue;
       plan_.stages[i].recompute = option.recompute;
       plan_.stages[i].zero = option.zero;
+      plan_.stages[i].shard = option.shard;
       if (i == 0) sync_ = option.cost.time.sync_s;
-      choose(i + 1, sum + option.cost.time.total_s, std::max(slowest, option.cost.time.total_s));
+      choose(i + 1, sum + option.cost.time.total_s, std::max(slowest, option.cost.time.total_s),
+             ties + option.cost.time.tie_s);
     }
   }
 
-  void offer(double sum, double slowest) {
+  void offer(double sum, double slowest, double ties) {
     const auto p = static_cast<double>(plan_.stages.size());
     const double value = problem_.options.objective == model::Objective::k1F1B
-                             ? sum + (microbatches_ - 1) * slowest + sync_
+                             ? sum + (microbatches_ - 1) * slowest + sync_ + ties
                              : (microbatches_ + p - 1) * slowest + sync_;
     const double margin = kEqual * value;
     if (best_.feasible()) {
@@ -129,6 +138,7 @@ class Completions {
   struct Option {
     Recompute recompute;
     int zero;
+    model::ShardSpan shard;
     model::StagePlan cost;
   };
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "nestplan/cost/memory.hpp"
 #include "nestplan/cost/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/random_problem.hpp"
@@ -54,7 +55,8 @@ TEST(Infeasible, MemoryThatIsAskedForIsExactlyEnough) {
       }
     } else if (plan.reason.find("--zero 0,1,2,3") != std::string::npos) {
       ++asked_for_options;
-      problem.options.recompute = {model::Recompute::kNone, model::Recompute::kFull};
+      problem.options.recompute = {model::Recompute::kNone, model::Recompute::kSelective,
+                                   model::Recompute::kFull};
       problem.options.zero = {0, 1, 2, 3};
       EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal);
     }
@@ -73,7 +75,8 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
     if (plan.status != Status::kInfeasible || !needed) continue;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
     ++seen;
-    const double usable = std::floor(problem.cluster.device.usable_bytes());
+    const double usable =
+        cost::memory_limit(problem.cluster.device.usable_bytes(), problem.options.reserve);
     EXPECT_GT(*needed, usable);
     EXPECT_NE(
         plan.reason.find(std::to_string(static_cast<std::int64_t>(*needed - usable)) + " bytes"),

@@ -46,6 +46,7 @@ std::optional<cost::PlacedPlan> random_plan(const solver::Instance& instance,
     stage.position = random_start(instance.network(), end, dice);
     stage.recompute = dice.pick(instance.options().recompute);
     stage.zero = dice.pick(instance.options().zero);
+    if (stage.zero > 0) stage.shard = dice.pick(instance.options().shard);
     for (const int layer : stage.layers) {
       const auto& costs = instance.problem().graph.layers[at(layer)].costs;
       if (!costs[at(stage.strategy)]) return std::nullopt;

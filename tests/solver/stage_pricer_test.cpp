@@ -74,6 +74,7 @@ class Scene {
   }
 
   void set_memory(double bytes) {
+    problem_.options.reserve.margin = 0;
     problem_.cluster.device.memory_bytes = bytes + problem_.cluster.device.reserved_bytes;
     build();
     place();
@@ -87,28 +88,65 @@ class Scene {
   }
 
   /// Bytes per device, from the layers of the stage.
-  double bytes(Recompute recompute, int zero, std::int64_t in_flight) const {
+  double bytes(Recompute recompute, const ShardChoice& shard, std::int64_t in_flight) const {
     cost::StageFootprint stage;
-    for (const int layer : instance_->lattice().difference(outer_, inner_)) {
+    const std::vector<int> layers = instance_->lattice().difference(outer_, inner_);
+    for (const int layer : layers) {
       const model::LayerCost& cost = *problem_.graph.layers[at(layer)].costs[at(strategy())];
       stage.parameters += cost.parameters;
       stage.expert_parameters += cost.expert_parameters;
       stage.largest_layer = std::max(stage.largest_layer, cost.parameters + cost.expert_parameters);
       stage.activation_bytes += cost.activation_bytes;
       stage.checkpoint_bytes += cost.checkpoint_bytes;
-      stage.largest_activation = std::max(stage.largest_activation, cost.activation_bytes);
+      const double selective = cost.selective_bytes.value_or(cost.activation_bytes);
+      stage.selective_bytes += selective;
+      stage.largest_working = std::max(stage.largest_working, cost.working_bytes);
+      stage.largest_selective =
+          std::max(stage.largest_selective, cost.activation_bytes - selective + cost.working_bytes);
+      stage.largest_activation =
+          std::max(stage.largest_activation, cost.activation_bytes + cost.working_bytes);
+    }
+    for (const model::Tie& tie : problem_.graph.ties) {
+      double copies = -1;
+      for (const int layer : tie.layers) {
+        copies += std::find(layers.begin(), layers.end(), layer) != layers.end() ? 1 : 0;
+      }
+      stage.parameters -= std::max(0.0, copies) * tie.parameters[at(strategy())];
     }
     const model::Strategy& s = problem_.graph.strategies[at(strategy())];
-    const std::int64_t group = configuration_.dp * s.cp;
-    return cost::state_bytes(stage, zero, problem_.options.state_bytes, {group, group / s.ep}) +
-           cost::activation_bytes(stage, recompute, in_flight);
+    const bool in_pod = shard.span == model::ShardSpan::kPod;
+    const std::int64_t group = (in_pod ? configuration_.dp_inner : configuration_.dp) * s.cp;
+    const bool alone = outer_ == instance_->lattice().whole() && inner_ == 0;
+    const double groups = (s.tp > 1) + (s.cp > 1) + (s.ep > 1) + (configuration_.dp > 1) + !alone;
+    const model::MemoryReserve& reserve = problem_.options.reserve;
+    return cost::state_bytes(stage, shard.zero, problem_.options.state_bytes,
+                             {group, std::max<std::int64_t>(1, group / s.ep)}) +
+           cost::activation_bytes(stage, recompute, in_flight) + reserve.context_bytes +
+           groups * reserve.communicator_bytes;
   }
 
-  bool fits(Recompute recompute, int zero, std::int64_t in_flight) const {
-    return bytes(recompute, zero, in_flight) <= problem_.cluster.device.usable_bytes();
+  bool fits(Recompute recompute, const ShardChoice& shard, std::int64_t in_flight) const {
+    return bytes(recompute, shard, in_flight) <= std::floor(problem_.cluster.device.usable_bytes() *
+                                                            (1 - problem_.options.reserve.margin));
+  }
+
+  /// What the options allow, in canonical order; in one pod shards inside it are all the same.
+  std::vector<ShardChoice> shards() const {
+    const auto& spans = problem_.options.shard;
+    const bool one_pod = configuration_.pods.pods == 1 && spans.size() > 1;
+    std::vector<ShardChoice> result;
+    for (const int zero : problem_.options.zero) {
+      if (zero == 0 || one_pod) {
+        result.push_back({zero, model::ShardSpan::kAll});
+        continue;
+      }
+      for (const model::ShardSpan span : spans) result.push_back({zero, span});
+    }
+    return result;
   }
 
   const model::PlanOptions& options() const { return problem_.options; }
+  bool has_selective() const { return instance_->strategies()[at(strategy())].has_selective; }
   int position_class() const { return position_class_; }
   testing::Dice& dice() { return dice_; }
 
@@ -164,12 +202,15 @@ void expect_priced(const Scene& scene, std::int64_t in_flight) {
   double least_bytes = std::numeric_limits<double>::infinity();
   Ticks least_time = kNever;
   for (const Recompute recompute : scene.options().recompute) {
-    for (const int zero : scene.options().zero) {
-      least_bytes = std::min(least_bytes, scene.bytes(recompute, zero, in_flight));
-      if (!scene.fits(recompute, zero, in_flight)) continue;
+    const bool twin = recompute == Recompute::kSelective && !scene.has_selective() &&
+                      scene.options().recompute.front() != recompute;
+    if (twin) continue;
+    for (const ShardChoice& shard : scene.shards()) {
+      least_bytes = std::min(least_bytes, scene.bytes(recompute, shard, in_flight));
+      if (!scene.fits(recompute, shard, in_flight)) continue;
       ASSERT_LT(next, options.size());
       EXPECT_EQ(options[next].recompute, recompute);
-      EXPECT_EQ(options[next].zero, zero);
+      EXPECT_EQ(options[next].shard, shard);
       least_time = std::min(least_time, options[next].time);
       ++next;
     }
@@ -226,16 +267,17 @@ TEST(StagePricer, OneByteDecides) {
     Scene scene(seed);
     if (!scene.draw_stage()) continue;
     const Recompute recompute = scene.dice().pick(scene.options().recompute);
-    const int zero = scene.dice().pick(scene.options().zero);
+    if (recompute == Recompute::kSelective && !scene.has_selective()) continue;
+    const ShardChoice shard = scene.dice().pick(scene.shards());
     const std::int64_t in_flight = scene.dice().between(1, 9);
-    const double needed = scene.bytes(recompute, zero, in_flight);
+    const double needed = scene.bytes(recompute, shard, in_flight);
     for (const double spare : {-1.0, 0.0, 1.0}) {
       scene.set_memory(needed + spare);
       StagePricer pricer = scene.loaded();
       const auto options = pricer.options(scene.position_class(), in_flight);
       const bool offered =
           std::any_of(options.begin(), options.end(), [&](const StageOption& option) {
-            return option.recompute == recompute && option.zero == zero;
+            return option.recompute == recompute && option.shard == shard;
           });
       ASSERT_EQ(offered, spare >= 0) << "seed " << seed << ", spare " << spare;
       expect_priced(scene, in_flight);

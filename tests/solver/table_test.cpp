@@ -52,7 +52,7 @@ void expect_walk(Table& table, std::int64_t depth, Combine combine, std::int64_t
   Ticks sum = walk.stages.front().option.sync;
   Ticks bottleneck = 0;
   for (const Transition& stage : walk.stages) {
-    sum += stage.time();
+    sum += stage.time() + stage.tie;
     bottleneck = std::max(bottleneck, stage.time());
   }
   EXPECT_EQ(sum, walk.sum);

@@ -26,8 +26,10 @@ bool allowed(const std::vector<T>& list, T value) {
 struct StageOption {
   model::Recompute recompute;
   int zero;
+  model::ShardSpan shard;
   double total_s;
   double sync_s;
+  double tie_s;
 };
 
 class Enumeration {
@@ -91,7 +93,7 @@ class Enumeration {
   void add_stages(LayerMask rest, std::int64_t end, bool uniform) {
     if (rest == 0) {
       const auto p = static_cast<std::int64_t>(plan_.stages.size());
-      if (allowed(problem_.options.pp, p)) try_placement(uniform);
+      if (allowed(problem_.options.pp, p) && admitted()) try_placement(uniform);
       return;
     }
     for (LayerMask stage = rest; stage != 0; stage = (stage - 1) & rest) {
@@ -103,6 +105,49 @@ class Enumeration {
         place(stage, s, rest, end, same);
       }
     }
+  }
+
+  /// Whether the rules on stages admit the stages of the plan, taken literally.
+  bool admitted() const {
+    const model::StageConstraints& rules = problem_.options.stages;
+    const auto stages = static_cast<std::int64_t>(plan_.stages.size());
+    std::vector<std::int64_t> stage_of(graph_.layers.size());
+    std::vector<std::int64_t> counted(idx(stages), 0);
+    for (std::int64_t s = 0; s < stages; ++s) {
+      for (const int layer : plan_.stages[idx(s)].layers) {
+        stage_of[idx(layer)] = s;
+        counted[idx(s)] += graph_.layers[idx(layer)].counted ? 1 : 0;
+      }
+    }
+    for (const auto& pin : rules.pins) {
+      if (stage_of[idx(pin.layer)] != (pin.stage < 0 ? stages + pin.stage : pin.stage))
+        return false;
+    }
+    for (const auto& group : rules.together) {
+      for (const int layer : group) {
+        if (stage_of[idx(layer)] != stage_of[idx(group.front())]) return false;
+      }
+    }
+    for (std::int64_t s = 0; s < stages; ++s) {
+      std::int64_t sets = 0;
+      for (const auto& set : rules.cuts) {
+        sets += std::any_of(set.begin(), set.end(), [&](int l) { return stage_of[idx(l)] == s; });
+      }
+      if (sets > 1) return false;
+      if (rules.least && counted[idx(s)] < *rules.least) return false;
+      if (rules.most && counted[idx(s)] > *rules.most) return false;
+    }
+    if (rules.first && counted.front() != *rules.first) return false;
+    if (rules.last && counted.back() != *rules.last) return false;
+    using Layout = model::StageConstraints::Layout;
+    if (rules.layout == Layout::kAny) return true;
+    const bool even = rules.layout == Layout::kEven;
+    const std::int64_t from = even ? 0 : 1;
+    const std::int64_t to = even ? stages : stages - 1;
+    for (std::int64_t s = from; s < to; ++s) {
+      if (counted[idx(s)] != counted[idx(from)]) return false;
+    }
+    return true;
   }
 
   /// No layer that stays behind in the suffix feeds one of the stage.
@@ -137,41 +182,49 @@ class Enumeration {
   }
 
   void try_placement(bool uniform) {
-    const double usable_bytes = problem_.cluster.device.usable_bytes();
+    const double usable_bytes =
+        std::floor(problem_.cluster.device.usable_bytes() * (1 - problem_.options.reserve.margin));
     options_.assign(plan_.stages.size(), {});
     for (const model::Recompute recompute : problem_.options.recompute) {
       for (const int zero : problem_.options.zero) {
-        for (cost::PlacedStage& stage : plan_.stages) {
-          stage.recompute = recompute;
-          stage.zero = zero;
-        }
-        const model::Plan costed = cost::evaluate(problem_, network_, plan_);
-        microbatches_ = static_cast<double>(costed.strategy.microbatches);
-        for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
-          if (costed.stages[i].memory.total_bytes > usable_bytes) continue;
-          options_[i].push_back(
-              {recompute, zero, costed.stages[i].time.total_s, costed.stages[i].time.sync_s});
+        for (const model::ShardSpan shard : problem_.options.shard) {
+          if (zero == 0 && shard != problem_.options.shard.front()) continue;
+          const model::ShardSpan span = zero == 0 ? model::ShardSpan::kAll : shard;
+          for (cost::PlacedStage& stage : plan_.stages) {
+            stage.recompute = recompute;
+            stage.zero = zero;
+            stage.shard = span;
+          }
+          const model::Plan costed = cost::evaluate(problem_, network_, plan_);
+          microbatches_ = static_cast<double>(costed.strategy.microbatches);
+          for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+            const model::StageTime& time = costed.stages[i].time;
+            if (costed.stages[i].memory.total_bytes > usable_bytes) continue;
+            options_[i].push_back({recompute, zero, span, time.total_s, time.sync_s, time.tie_s});
+          }
         }
       }
     }
-    choose(0, 0, 0, uniform);
+    choose(0, 0, 0, 0, uniform);
   }
 
   /// Every choice of recompute and ZeRO for the stages from `i` on, in canonical order.
-  void choose(std::size_t i, double sum, double slowest, bool uniform) {
-    if (i == plan_.stages.size()) return judge(sum, slowest, uniform);
+  void choose(std::size_t i, double sum, double slowest, double ties, bool uniform) {
+    if (i == plan_.stages.size()) return judge(sum, slowest, ties, uniform);
     for (const StageOption& option : options_[i]) {
       plan_.stages[i].recompute = option.recompute;
       plan_.stages[i].zero = option.zero;
+      plan_.stages[i].shard = option.shard;
       if (i == 0) sync_ = option.sync_s;
-      choose(i + 1, sum + option.total_s, std::max(slowest, option.total_s), uniform);
+      choose(i + 1, sum + option.total_s, std::max(slowest, option.total_s), ties + option.tie_s,
+             uniform);
     }
   }
 
-  void judge(double sum, double slowest, bool uniform) {
+  void judge(double sum, double slowest, double ties, bool uniform) {
     const double m = microbatches_;
     const auto p = static_cast<double>(plan_.stages.size());
-    const double value_1f1b = sum + (m - 1) * slowest + sync_;
+    const double value_1f1b = sum + (m - 1) * slowest + sync_ + ties;
     const double value_paper = (m + p - 1) * slowest + sync_;
     if (uniform) {
       offer(best_.uniform_1f1b, value_1f1b);
@@ -237,7 +290,7 @@ bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
     return head(micro_batch_a, a) < head(micro_batch_b, b);
   }
   const auto key = [](const cost::PlacedStage& s) {
-    return std::tie(s.layers, s.strategy, s.position, s.recompute, s.zero);
+    return std::tie(s.layers, s.strategy, s.position, s.recompute, s.zero, s.shard);
   };
   for (std::size_t i = 0; i < a.stages.size(); ++i) {
     if (key(a.stages[i]) != key(b.stages[i])) return key(a.stages[i]) < key(b.stages[i]);
@@ -254,8 +307,8 @@ cost::PlacedPlan placed(const model::Plan& plan) {
   choices.dp = plan.strategy.dp;
   choices.dp_inner = plan.strategy.dp_inner;
   for (const model::StagePlan& stage : plan.stages) {
-    choices.stages.push_back(
-        {stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero});
+    choices.stages.push_back({stage.layers, stage.strategy, stage.position, stage.recompute,
+                              stage.zero, stage.shard, stage.chunks});
   }
   return choices;
 }

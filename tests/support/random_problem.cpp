@@ -14,7 +14,8 @@ namespace {
 /// Throws dice for one problem.
 class Generator : private Dice {
  public:
-  explicit Generator(std::uint64_t seed) : Dice(seed), ties_(seed % 3 == 0) {}
+  explicit Generator(std::uint64_t seed)
+      : Dice(seed), ties_(seed % 3 == 0), extras_(seed % 2 == 1) {}
 
   model::Problem run() {
     make_cluster();
@@ -23,10 +24,103 @@ class Generator : private Dice {
     make_edges();
     make_options();
     make_memory();
+    if (extras_) make_extras();
     return problem_;
   }
 
  private:
+  /// What frameworks add to the plain model: each in a part of the problems, none in half of them.
+  void make_extras() {
+    model::Graph& graph = problem_.graph;
+    model::PlanOptions& options = problem_.options;
+    if (chance(40)) make_selective();
+    if (chance(40)) {
+      for (model::Layer& layer : graph.layers) {
+        for (auto& cost : layer.costs) {
+          if (cost && chance(50)) cost->working_bytes = number(0, 40) * 1e6;
+        }
+      }
+    }
+    if (chance(35)) make_tie();
+    if (chance(35)) {
+      options.shard = chance(70) ? std::vector{model::ShardSpan::kAll, model::ShardSpan::kPod}
+                                 : std::vector{model::ShardSpan::kPod};
+    }
+    if (chance(30)) {
+      options.reserve = {number(0, 20) * 1e6, number(0, 5) * 1e6, pick<double>({0, 0.05, 0.2})};
+    }
+    if (chance(40)) make_rules();
+  }
+
+  void make_selective() {
+    for (model::Layer& layer : problem_.graph.layers) {
+      for (auto& cost : layer.costs) {
+        if (!cost || !chance(70)) continue;
+        cost->selective_bytes = std::floor(cost->activation_bytes * number(2, 10) / 10);
+        cost->selective_s = cost->forward_s * number(0, 8) / 10;
+      }
+    }
+    if (chance(80)) {
+      problem_.options.recompute = {model::Recompute::kNone, model::Recompute::kSelective,
+                                    model::Recompute::kFull};
+    } else {
+      problem_.options.recompute = {model::Recompute::kSelective};
+    }
+  }
+
+  void make_tie() {
+    model::Graph& graph = problem_.graph;
+    const auto last = static_cast<int>(graph.layers.size()) - 1;
+    model::Tie tie;
+    for (int layer = 0; layer <= last; ++layer) {
+      if (layer == 0 || layer == last || chance(20)) tie.layers.push_back(layer);
+    }
+    for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+      const double parameters = std::ceil(number(1, 20) * 1e6);
+      tie.parameters.push_back(parameters);
+      for (const int layer : tie.layers) {
+        auto& cost = graph.layers[static_cast<std::size_t>(layer)].costs[s];
+        if (cost) cost->parameters = std::max(cost->parameters, parameters);
+      }
+    }
+    graph.ties.push_back(std::move(tie));
+  }
+
+  void make_rules() {
+    model::Graph& graph = problem_.graph;
+    model::StageConstraints& rules = problem_.options.stages;
+    const auto layers = static_cast<std::int64_t>(graph.layers.size());
+    const auto layer = [&] { return static_cast<int>(between(0, layers - 1)); };
+    if (chance(50)) {
+      for (model::Layer& each : graph.layers) each.counted = chance(75);
+    }
+    if (chance(25)) rules.pins.push_back({layer(), chance(50) ? 0 : -1});
+    if (chance(15)) {
+      problem_.options.pp = {between(2, 3)};
+      rules.pins.push_back({layer(), chance(50) ? 1 : -2});
+    }
+    if (chance(25)) {
+      std::vector<int> group{layer(), layer()};
+      std::sort(group.begin(), group.end());
+      group.erase(std::unique(group.begin(), group.end()), group.end());
+      rules.together.push_back(std::move(group));
+    }
+    if (chance(20)) {
+      const int border = static_cast<int>(between(1, layers - 1));
+      rules.cuts.resize(2);
+      for (int v = 0; v < static_cast<int>(layers); ++v)
+        rules.cuts[v < border ? 0 : 1].push_back(v);
+    }
+    if (chance(15)) rules.first = between(0, 2);
+    if (chance(15)) rules.last = between(0, 2);
+    if (chance(15)) rules.least = between(0, 1);
+    if (chance(15)) rules.most = between(1, 3);
+    if (chance(30)) {
+      rules.layout = chance(50) ? model::StageConstraints::Layout::kEven
+                                : model::StageConstraints::Layout::kFirstLast;
+    }
+  }
+
   double number(std::int64_t low, std::int64_t high) {
     return static_cast<double>(between(low, high));
   }
@@ -199,6 +293,7 @@ class Generator : private Dice {
   }
 
   bool ties_;
+  bool extras_;
   model::Problem problem_;
 };
 
@@ -213,9 +308,9 @@ model::Problem random_problem(std::uint64_t seed) {
 std::string describe(const cost::PlacedPlan& plan) {
   std::string text = fmt::format("dp {} inner {}", plan.dp, plan.dp_inner);
   for (const cost::PlacedStage& stage : plan.stages) {
-    text += fmt::format(" | layers {} strategy {} at {}{} zero {}", fmt::join(stage.layers, " "),
-                        stage.strategy, stage.position,
-                        stage.recompute == model::Recompute::kFull ? " recompute" : "", stage.zero);
+    text += fmt::format(" | layers {} strategy {} at {} recompute {} zero {} {}",
+                        fmt::join(stage.layers, " "), stage.strategy, stage.position,
+                        to_string(stage.recompute), stage.zero, to_string(stage.shard));
   }
   return text;
 }

@@ -16,6 +16,10 @@ struct PlacedStage {
   std::int64_t position = 0;
   model::Recompute recompute = model::Recompute::kNone;
   int zero = 0;
+  model::ShardSpan shard = model::ShardSpan::kAll;
+  /// With interleaving: `layers` by chunk, chunk `c` of stage `i` of `p` being the `c·p + i`-th
+  /// part of the model. All stages have equally many. Empty: one chunk, all layers.
+  std::vector<std::vector<int>> chunks{};
 };
 
 struct PlacedPlan {
@@ -31,6 +35,16 @@ struct PlacedPlan {
 /// Returns a plan with status kOptimal (meaning here: legal and within memory) or kInfeasible with
 /// the reason (memory exceeded, pod too small, batch not divisible, illegal group…); times and
 /// memory are filled in as far as they are defined. `iteration_time_s` is in seconds.
+/// With `v` chunks a stage (interleaved 1F1B, Narayanan et al., arXiv 2104.04473) a stage's time
+/// `t_i` holds all of its chunks with a transfer for each of their boundaries, the bubble is `v`
+/// times shorter and the iteration takes `Σ t_i / v + (m - 1/v)·max t_i + sync_1`, for `paper`
+/// `(m + (p-1)/v)·max t_i + sync_1`. The micro-batches must be a multiple of the stages.
+///
+/// Ties: every stage but the first that holds some, but not all, of the tied layers exchanges their
+/// gradients once per iteration with the devices of its ranks in the first stage, over one
+/// point-to-point transfer in both directions at once. These times are added up. They are not part
+/// of the objective `paper`, which knows of no such thing.
+///
 /// Throws InvalidInput if the stages are not a partition of the layers into a chain of downsets, if
 /// a layer cannot use its stage's strategy, or if micro-batches of stages differ.
 model::Plan evaluate(const model::Problem& problem, const Network& network, const PlacedPlan& plan);

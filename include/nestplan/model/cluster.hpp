@@ -16,6 +16,7 @@ struct Device {
   double memory_bandwidth = 0;               ///< bytes/s; 0: not given
 
   double usable_bytes() const { return memory_bytes - reserved_bytes; }
+  bool operator==(const Device&) const = default;
 };
 
 /// One level of a hierarchical network; level 0 is the nearest.
@@ -25,12 +26,14 @@ struct NetworkLevel {
   double bandwidth = 0;         ///< bytes/s, per device and direction
   double latency_s = 0;         ///< one way, of a message whose lca is this level
   double oversubscription = 1;  ///< ≥ 1
+  bool operator==(const NetworkLevel&) const = default;
 };
 
 /// `"kind": "hierarchy"`.
 struct HierarchySpec {
   std::string collectives = "hierarchical-ring";
   std::vector<NetworkLevel> levels;
+  bool operator==(const HierarchySpec&) const = default;
 };
 
 struct Cluster {
@@ -40,6 +43,7 @@ struct Cluster {
 
   /// Product of the fan-outs.
   std::int64_t devices() const;
+  bool operator==(const Cluster&) const = default;
 };
 
 }  // namespace nestplan::model

@@ -21,6 +21,7 @@ struct Collective {
   CollectiveOp op = CollectiveOp::kAllReduce;
   GroupKind group = GroupKind::kTensor;
   double bytes = 0;
+  bool operator==(const Collective&) const = default;
 };
 
 /// Cost of one layer under one strategy: per device, and per micro-batch where it is a time or an
@@ -32,16 +33,17 @@ struct LayerCost {
   double expert_parameters = 0;  ///< sharded and synchronised over dp·cp/ep devices
   double activation_bytes = 0;   ///< kept per micro-batch in flight without recomputation
   double checkpoint_bytes = 0;   ///< kept per micro-batch in flight with full recomputation
-  std::vector<Collective> collectives;
+  std::vector<Collective> collectives{};
 
   /// Kept per micro-batch in flight with selective recomputation; empty: as without any.
-  std::optional<double> selective_bytes;
+  std::optional<double> selective_bytes{};
   double selective_s = 0;    ///< what selective recomputation computes again
   double working_bytes = 0;  ///< held only while the layer computes, once: logits and loss
   /// Of `parameters`: those in tables over the vocabulary. A note for accounts of memory.
   double table_parameters = 0;
 
   double selectively_kept() const { return selective_bytes.value_or(activation_bytes); }
+  bool operator==(const LayerCost&) const = default;
 };
 
 /// How attention is split along the sequence: keys and values go round a ring (Liu et al., arXiv
@@ -59,12 +61,14 @@ struct Strategy {
   std::int64_t etp = 1;  ///< tensor parallel inside experts; a note, its effect is in the costs
   std::int64_t micro_batch = 1;
   ContextForm context = ContextForm::kRing;  ///< a note, its effect is in the costs
+  bool operator==(const Strategy&) const = default;
 };
 
 struct Layer {
   std::string id;
   std::vector<std::optional<LayerCost>> costs;  ///< one per strategy; empty: cannot use it
   bool counted = true;  ///< whether rules on the number of layers in a stage count it
+  bool operator==(const Layer&) const = default;
 };
 
 /// Parameters that several layers share. Every stage that holds one of them has one copy; the
@@ -72,6 +76,7 @@ struct Layer {
 struct Tie {
   std::vector<int> layers;         ///< indices into Graph::layers, ascending, at least two
   std::vector<double> parameters;  ///< per strategy, per device; in the costs of each layer
+  bool operator==(const Tie&) const = default;
 };
 
 /// What the rules of frameworks ask about a model. 0: not known, and rules about it say nothing.
@@ -86,6 +91,7 @@ struct Dimensions {
   std::int64_t experts = 0;     ///< routed ones of a layer; 0: none, if `hidden` is known
   std::int64_t expert_ffn = 0;
   std::int64_t encoder_blocks = 0;  ///< of `blocks`: in the encoder of an encoder-decoder
+  bool operator==(const Dimensions&) const = default;
 };
 
 /// A tensor from layer `from` to layer `to` (indices into Graph::layers).
@@ -93,6 +99,7 @@ struct Edge {
   int from = 0;
   int to = 0;
   std::vector<double> bytes;  ///< per strategy, per device and micro-batch
+  bool operator==(const Edge&) const = default;
 };
 
 /// The model to be placed: a directed acyclic graph of layers.
@@ -112,6 +119,7 @@ struct Graph {
 
   std::vector<Tie> ties;
   Dimensions dimensions;
+  bool operator==(const Graph&) const = default;
 };
 
 /// Rounds every byte and parameter count of `graph` up to a multiple of 2^-10.

@@ -20,6 +20,7 @@ struct StateBytes {
   double weight = 2;
   double gradient = 4;
   double optimizer = 12;
+  bool operator==(const StateBytes&) const = default;
 };
 
 /// Device memory that no plan may use, beside what the cluster reserves.
@@ -27,6 +28,7 @@ struct MemoryReserve {
   double context_bytes = 0;       ///< of the driver and the framework
   double communicator_bytes = 0;  ///< of each kind of group that a stage communicates in
   double margin = 0;              ///< share of the rest, left for fragmentation; in [0, 1)
+  bool operator==(const MemoryReserve&) const = default;
 };
 
 /// Which layers the stages may hold, beyond the order of the graph.
@@ -35,6 +37,7 @@ struct StageConstraints {
   struct Pin {
     int layer = 0;
     std::int64_t stage = 0;
+    bool operator==(const Pin&) const = default;
   };
   /// How many counted layers (see Layer::counted) stages hold.
   enum class Layout : std::uint8_t {
@@ -43,8 +46,8 @@ struct StageConstraints {
     kEven        ///< equally many in all stages
   };
   std::vector<Pin> pins;
-  std::vector<std::vector<int>> together;  ///< layers that share a stage
-  std::vector<std::vector<int>> cuts;      ///< sets of layers; no stage holds layers of two
+  std::vector<std::vector<int>> together;   ///< layers that share a stage
+  std::vector<std::vector<int>> cuts;       ///< sets of layers; no stage holds layers of two
   std::optional<std::int64_t> first, last;  ///< counted layers of the first and of the last stage
   std::optional<std::int64_t> least, most;  ///< counted layers of any stage
   Layout layout = Layout::kAny;
@@ -53,6 +56,7 @@ struct StageConstraints {
     return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most &&
            layout == Layout::kAny;
   }
+  bool operator==(const StageConstraints&) const = default;
 };
 
 /// What the search may choose from. Empty lists mean "no restriction".
@@ -72,6 +76,7 @@ struct PlanOptions {
   MemoryReserve reserve;
   StageConstraints stages;
   std::string target = "any";  ///< whose rules hold, see targets::rule_set
+  bool operator==(const PlanOptions&) const = default;
 };
 
 /// Seconds of one stage, per micro-batch except `sync_s` (once per iteration).
@@ -118,7 +123,7 @@ struct StagePlan {
   int zero = 0;
   ShardSpan shard = ShardSpan::kAll;
   /// With interleaving, the layers of each of the vpp chunks; else empty.
-  std::vector<std::vector<int>> chunks;
+  std::vector<std::vector<int>> chunks{};
   StageTime time;
   StageMemory memory;
 };
@@ -189,8 +194,8 @@ struct PartialStage {
   std::optional<std::int64_t> position;
   std::optional<Recompute> recompute;
   std::optional<int> zero;
-  std::optional<ShardSpan> shard;
-  std::vector<std::vector<int>> chunks;  ///< with interleaving; else empty
+  std::optional<ShardSpan> shard{};
+  std::vector<std::vector<int>> chunks{};  ///< with interleaving; else empty
 };
 
 struct PartialPlan {

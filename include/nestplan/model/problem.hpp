@@ -11,6 +11,7 @@ struct Problem {
   Graph graph;
   Cluster cluster;
   PlanOptions options;
+  bool operator==(const Problem&) const = default;
 };
 
 }  // namespace nestplan::model

@@ -14,7 +14,7 @@ inline constexpr Total kNoTotal = static_cast<Total>(1) << 120;
 
 /// Canonical order of configurations and depths with equal cost.
 struct PlanKey {
-  std::int64_t micro_batch = 0, dp = 0, dp_inner = 0, depth = 0;
+  std::int64_t micro_batch = 0, dp = 0, dp_inner = 0, depth = 0, vpp = 1;
   auto operator<=>(const PlanKey&) const = default;
 };
 
