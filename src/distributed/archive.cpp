@@ -137,9 +137,9 @@ void serialize(Archive& archive, nestplan::model::StageConstraints& stages, cons
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::PlanOptions& options, const unsigned) {
   auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
-         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target] = options;
+         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision] = options;
   exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
-           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target);
+           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision);
 }
 
 template <class Archive>

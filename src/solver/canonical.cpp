@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "nestplan/util/errors.hpp"
+#include "solver/interleaved.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
@@ -184,6 +185,19 @@ std::vector<StageKey> canonical_stages(const Instance& instance, const Configura
   return CanonicalWalk(instance, candidate, {placement, layers, table, request}, team).stages();
 }
 
+/// Of candidates of equal key, the first plan in canonical order.
+cost::PlacedPlan interleaved_plan(const Instance& instance,
+                                  const std::vector<Configuration>& configurations,
+                                  const std::vector<Candidate>& candidates, ClassCache& classes) {
+  std::optional<cost::PlacedPlan> best;
+  for (const Candidate& candidate : candidates) {
+    const Placement placement(instance, configurations[at(candidate.configuration)], classes);
+    cost::PlacedPlan plan = Interleaved(instance, placement).plan(candidate.key.depth);
+    if (!best || canonically_before(plan, *best)) best = std::move(plan);
+  }
+  return *best;
+}
+
 }  // namespace
 
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b) {
@@ -200,6 +214,8 @@ cost::PlacedPlan canonical_plan(const Instance& instance,
                                 const std::vector<Configuration>& configurations,
                                 const std::vector<Candidate>& candidates, const FilledTable* last,
                                 ClassCache& classes, Team& team) {
+  if (candidates.front().key.vpp > 1)
+    return interleaved_plan(instance, configurations, candidates, classes);
   std::vector<StageKey> best;
   for (const Candidate& candidate : candidates) {
     std::vector<StageKey> stages = canonical_stages(

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
+
+#include "solver/rules.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -65,6 +68,7 @@ DepthBounds::DepthBounds(const Instance& instance, const Configuration& configur
                          const Floor& floor, std::vector<FirstStageCost> first)
     : objective_(instance.options().objective),
       microbatches_(configuration.microbatches),
+      vpp_(configuration.vpp),
       floor_(floor),
       first_(std::move(first)) {
   std::int64_t smallest = configuration.pods.devices;
@@ -118,10 +122,10 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
     const Ticks bottleneck =
         std::max({std::ceil(sum / p), shared_out_, floor_.largest_layer + near,
                   floor_.smallest_layer + most_received, first.base + first.zero + near});
-    const Total total =
-        objective_ == model::Objective::k1F1B
-            ? to_total(sum + first.sync) + (microbatches_ - 1) * to_total(bottleneck)
-            : (microbatches_ + depth - 1) * to_total(bottleneck) + to_total(first.sync);
+    const bool paper = objective_ == model::Objective::kPaper;
+    const Total rounds = microbatches_ * vpp_ + (paper ? depth : 0) - 1;
+    const Total scaled = (paper ? 0 : to_total(sum)) + rounds * to_total(bottleneck);
+    const Total total = (scaled + vpp_ - 1) / vpp_ + to_total(first.sync);
     bound.sum = std::min(bound.sum, sum + first.sync);
     bound.bottleneck = std::min(bound.bottleneck, bottleneck);
     bound.total = std::min(bound.total, total);
@@ -129,7 +133,9 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
   return bound;
 }
 
-ConfigurationSpace::ConfigurationSpace(const Instance& instance) : instance_(instance) {}
+ConfigurationSpace::ConfigurationSpace(const Instance& instance)
+    : instance_(instance), rules_(std::make_unique<Rules>(instance)) {}
+ConfigurationSpace::~ConfigurationSpace() = default;
 
 Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
                                         const model::Collective& collective) const {
@@ -186,8 +192,15 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
     if (stages <= configuration.max_depth) result.push_back(stages);
     return result;
   }
+  const bool ruled = rules_->has(targets::Scope::kPipeline);
+  const model::Strategy& strategy =
+      instance_.strategies()[at(configuration.strategies.front())].strategy;
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
-    if (allowed(instance_.options().pp, p)) result.push_back(p);
+    if (!allowed(instance_.options().pp, p)) continue;
+    if (configuration.vpp > 1 && (p == 1 || configuration.microbatches % p != 0)) continue;
+    if (!ruled || rules_->broken_by_depth(configuration, strategy, p) == nullptr) {
+      result.push_back(p);
+    }
   }
   return result;
 }
@@ -203,9 +216,21 @@ bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) c
   return true;
 }
 
+/// Why no depth is left: a rule, or the size of a pod.
+void ConfigurationSpace::reject_depths(const Configuration& configuration) {
+  const model::Strategy& strategy =
+      instance_.strategies()[at(configuration.strategies.front())].strategy;
+  for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
+    if (!allowed(instance_.options().pp, p)) continue;
+    if (reject(rules_->broken_by_depth(configuration, strategy, p))) return;
+  }
+  ++rejected_[configuration.vpp > 1 ? "interleaving needs a multiple of the stages as micro-batches"
+                                    : "no allowed pipeline depth fits into a pod"];
+}
+
 /// Counted layers that stages in the middle can all have.
 std::vector<std::int64_t> ConfigurationSpace::middles() const {
-  if (instance_.options().stages.layout == model::StageConstraints::Layout::kAny) return {-1};
+  if (instance_.layout() == model::StageConstraints::Layout::kAny) return {-1};
   std::vector<std::int64_t> result;
   const std::int64_t counted = instance_.counted(instance_.lattice().whole());
   for (std::int64_t middle = 0; middle <= counted; ++middle) {
@@ -229,91 +254,173 @@ void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration conf
     bound = std::min(bound, bounds.at_depth(p).total);
   }
   if (bound == kNoTotal) {
-    ++rejected_["no allowed pipeline depth fits into a pod"];
+    reject_depths(configuration);
     return;
   }
   configuration.bound = bound;
   out.push_back(std::move(configuration));
 }
 
-std::vector<Configuration> ConfigurationSpace::list() {
+/// Counts what a rule forbids, and remembers one combination. Whether there is a rule.
+bool ConfigurationSpace::reject(const targets::Rule* rule) {
+  if (rule == nullptr) return false;
+  const std::string reason = rules_->describe(*rule);
+  ++rejected_[reason];
+  examples_.try_emplace(reason, rules_->explain(*rule));
+  return true;
+}
+
+std::vector<int> ConfigurationSpace::usable_strategies(std::int64_t micro_batch) {
   const model::PlanOptions& options = instance_.options();
-  const std::int64_t devices = instance_.network().devices();
-  std::map<std::int64_t, std::vector<int>> by_micro_batch;
+  std::vector<int> usable;
   for (std::size_t k = 0; k < instance_.strategies().size(); ++k) {
     const model::Strategy& s = instance_.strategies()[k].strategy;
-    if (!allowed(options.micro_batches, s.micro_batch)) continue;
-    if (!allowed(options.tp, s.tp) || !allowed(options.cp, s.cp) || !allowed(options.ep, s.ep)) {
+    if (s.micro_batch != micro_batch || !allowed(options.tp, s.tp) || !allowed(options.cp, s.cp) ||
+        !allowed(options.ep, s.ep)) {
       continue;
     }
-    by_micro_batch[s.micro_batch].push_back(static_cast<int>(k));
+    if (!reject(rules_->broken_by(s))) usable.push_back(static_cast<int>(k));
+  }
+  return usable;
+}
+
+/// What the stages of one plan may choose from.
+std::vector<std::vector<int>> ConfigurationSpace::strategy_sets(
+    const std::vector<int>& usable) const {
+  if (usable.empty()) return {};
+  if (instance_.options().per_stage_strategies && !rules_->same_strategy()) return {usable};
+  std::vector<std::vector<int>> sets;
+  for (const int k : usable) sets.push_back({k});
+  return sets;
+}
+
+/// Whether the numbers of `configuration` let `strategy` run.
+bool ConfigurationSpace::runs(const Configuration& c, const model::Strategy& s) {
+  if (c.unit(s) > c.pods.pod_size) {
+    ++rejected_["a stage needs more devices than a pod has"];
+  } else if (!expert_groups_fit(s, c.dp_inner, c.pods.pods)) {
+    ++rejected_["expert groups do not fit the data-parallel groups"];
+  } else if (floors_[at(c.floor)].total == kNever) {
+    ++rejected_["a layer has no costs under the strategy"];
+  } else {
+    return !reject(rules_->broken_by(c, s));
+  }
+  return false;
+}
+
+/// Adds `base` with all that its stages may have to do alike, and with each number of chunks.
+void ConfigurationSpace::list_variants(const Configuration& base, std::vector<Configuration>& out) {
+  const StageRule& rule = instance_.rule(instance_.lattice().whole());
+  std::vector<std::optional<model::Recompute>> recomputations{std::nullopt};
+  std::vector<std::optional<int>> shards{std::nullopt};
+  if (rules_->same_recompute()) recomputations.assign(rule.recompute.begin(), rule.recompute.end());
+  if (rules_->same_shard()) shards.assign(rule.shards.begin(), rule.shards.end());
+  for (const auto& recompute : recomputations) {
+    for (const auto& shard : shards) {
+      Configuration c = base;
+      c.recompute = recompute;
+      c.shard = shard;
+      for (const std::int64_t vpp : instance_.options().vpp) {
+        c.vpp = vpp;
+        if (vpp > 1) {
+          list_interleaved(c, out);
+          continue;
+        }
+        for (const std::int64_t middle : middles()) {
+          c.middle = middle;
+          add(out, c);
+        }
+        c.middle = -1;
+      }
+    }
+  }
+}
+
+/// Adds `base`, which has several chunks, with each of its strategies for all stages.
+void ConfigurationSpace::list_interleaved(const Configuration& base,
+                                          std::vector<Configuration>& out) {
+  if (!interleaves()) return;
+  for (const int k : base.strategies) {
+    Configuration c = base;
+    c.strategies = {k};
+    if (covers_all_layers(c.strategies)) add(out, std::move(c));
+  }
+}
+
+/// Whether interleaving is known to the search for what else is asked for.
+bool ConfigurationSpace::interleaves() {
+  const model::PlanOptions& options = instance_.options();
+  if (!instance_.lattice().totally_ordered()) {
+    ++rejected_["interleaving is for layers in a row"];
+  } else if (options.schedule != model::Schedule::k1F1B) {
+    ++rejected_["interleaving is for the schedule 1f1b"];
+  } else if (instance_.constrained() && !options.stages.none_but_layout()) {
+    ++rejected_["interleaving is searched without rules on single stages"];
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void ConfigurationSpace::list_copies(std::int64_t micro_batch, std::vector<Configuration>& out) {
+  const model::PlanOptions& options = instance_.options();
+  const std::int64_t devices = instance_.network().devices();
+  const std::vector<std::vector<int>> sets = strategy_sets(usable_strategies(micro_batch));
+  const std::size_t first_floor = floors_.size();
+  for (const auto& set : sets) floors_.push_back(make_floor(set));
+  const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
+  for (const std::int64_t dp : options.dp) {
+    if (dp > most) {
+      ++rejected_[fmt::format("dp {} is more than {} devices and {} sequences allow", dp, devices,
+                              options.global_batch)];
+    }
+  }
+  for (std::int64_t dp = 1; dp <= most; ++dp) {
+    if (!allowed(options.dp, dp)) continue;
+    const std::int64_t step = dp * micro_batch;
+    if (!options.allow_uneven_batch && options.global_batch % step != 0) {
+      ++rejected_["dp x micro-batch does not divide the global batch"];
+      continue;
+    }
+    for (const std::int64_t inner : options.dp_inner) {
+      if (dp % inner != 0) ++rejected_[fmt::format("dp-inner {} does not divide dp", inner)];
+    }
+    for (const std::int64_t inner : divisors(dp)) {
+      if (!allowed(options.dp_inner, inner)) continue;
+      Configuration c;
+      c.micro_batch = micro_batch;
+      c.dp = dp;
+      c.dp_inner = inner;
+      c.microbatches = (options.global_batch + step - 1) / step;
+      c.pods = {devices, dp / inner, devices / (dp / inner)};
+      for (std::size_t i = 0; i < sets.size(); ++i) {
+        c.strategies.clear();
+        c.floor = static_cast<std::int32_t>(first_floor + i);
+        for (const int k : sets[i]) {
+          if (runs(c, instance_.strategies()[at(k)].strategy)) c.strategies.push_back(k);
+        }
+        if (c.strategies.empty()) continue;
+        if (!covers_all_layers(c.strategies)) {
+          ++rejected_["a layer has no costs under the strategies that fit"];
+          continue;
+        }
+        list_variants(c, out);
+      }
+    }
+  }
+}
+
+std::vector<Configuration> ConfigurationSpace::list() {
+  std::set<std::int64_t> micro_batches;
+  for (const StrategySums& sums : instance_.strategies()) {
+    const std::int64_t micro_batch = sums.strategy.micro_batch;
+    if (allowed(instance_.options().micro_batches, micro_batch)) micro_batches.insert(micro_batch);
   }
   std::vector<Configuration> result;
-  for (const auto& [micro_batch, usable] : by_micro_batch) {
-    std::vector<std::vector<int>> sets;
-    if (options.per_stage_strategies) {
-      sets.push_back(usable);
-    } else {
-      for (const int k : usable) sets.push_back({k});
-    }
-    const std::size_t first_floor = floors_.size();
-    for (const auto& set : sets) floors_.push_back(make_floor(set));
-    const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
-    for (const std::int64_t dp : options.dp) {
-      if (dp > most) {
-        ++rejected_[fmt::format("dp {} is more than {} devices and {} sequences allow", dp, devices,
-                                options.global_batch)];
-      }
-    }
-    for (std::int64_t dp = 1; dp <= most; ++dp) {
-      if (!allowed(options.dp, dp)) continue;
-      const std::int64_t step = dp * micro_batch;
-      if (!options.allow_uneven_batch && options.global_batch % step != 0) {
-        ++rejected_["dp x micro-batch does not divide the global batch"];
-        continue;
-      }
-      for (const std::int64_t inner : options.dp_inner) {
-        if (dp % inner != 0) ++rejected_[fmt::format("dp-inner {} does not divide dp", inner)];
-      }
-      for (const std::int64_t inner : divisors(dp)) {
-        if (!allowed(options.dp_inner, inner)) continue;
-        Configuration c;
-        c.micro_batch = micro_batch;
-        c.dp = dp;
-        c.dp_inner = inner;
-        c.microbatches = (options.global_batch + step - 1) / step;
-        c.pods = {devices, dp / inner, devices / (dp / inner)};
-        for (std::size_t i = 0; i < sets.size(); ++i) {
-          c.strategies.clear();
-          c.floor = static_cast<std::int32_t>(first_floor + i);
-          for (const int k : sets[i]) {
-            const model::Strategy& s = instance_.strategies()[at(k)].strategy;
-            if (c.unit(s) > c.pods.pod_size) {
-              ++rejected_["a stage needs more devices than a pod has"];
-            } else if (!expert_groups_fit(s, inner, c.pods.pods)) {
-              ++rejected_["expert groups do not fit the data-parallel groups"];
-            } else if (floors_[at(c.floor)].total == kNever) {
-              ++rejected_["a layer has no costs under the strategy"];
-            } else {
-              c.strategies.push_back(k);
-            }
-          }
-          if (c.strategies.empty()) continue;
-          if (!covers_all_layers(c.strategies)) {
-            ++rejected_["a layer has no costs under the strategies that fit"];
-            continue;
-          }
-          for (const std::int64_t middle : middles()) {
-            c.middle = middle;
-            add(result, c);
-          }
-        }
-      }
-    }
-  }
+  for (const std::int64_t micro_batch : micro_batches) list_copies(micro_batch, result);
   std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) {
     const auto key = [](const Configuration& c) {
-      return std::tuple(c.bound, c.micro_batch, c.dp, c.dp_inner);
+      return std::tuple(c.bound, c.micro_batch, c.dp, c.dp_inner, c.vpp);
     };
     return key(a) < key(b);
   });

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +10,13 @@
 
 #include "solver/instance.hpp"
 
+namespace nestplan::targets {
+struct Rule;
+}
+
 namespace nestplan::solver {
+
+class Rules;
 
 /// What is fixed before a table is filled: micro-batch, data parallelism and how it is split into
 /// pods, and the strategies its stages may use (one, or several with per-stage strategies).
@@ -20,10 +27,11 @@ struct Configuration {
   std::int64_t microbatches = 1;  ///< m
   cost::PodLayout pods;
   std::vector<int> strategies;
-  std::int64_t vpp = 1;     ///< chunks of a stage
+  std::int64_t vpp = 1;      ///< chunks of a stage
   std::int64_t middle = -1;  ///< counted layers of the stages in the middle; -1: any
-  /// Whether all stages recompute and share alike: which way, and which of kShardChoices.
-  std::optional<std::pair<model::Recompute, int>> alike;
+  // Where all stages have to do alike: how they recompute, and which of kShardChoices they use.
+  std::optional<model::Recompute> recompute;
+  std::optional<int> shard;
   std::int64_t max_depth = 1;  ///< no more stages fit into a pod or have a layer
   Total bound = 0;             ///< no plan of this configuration costs less
   std::int32_t floor = 0;      ///< which floor of its space it was bounded with
@@ -60,7 +68,8 @@ struct DepthBound {
   Total total = 0;
 };
 
-/// Bounds a configuration depth by depth in O(levels) each.
+/// Bounds a configuration depth by depth in O(levels) each. With interleaving the sum is divided by
+/// the number of chunks, as in Interleaved.
 ///
 /// With `p` stages, Σt ≥ W + transfers, max t ≥ Σt/p and no less than the largest layer. Stages
 /// without a boundary of level ≥ l between them lie in one block of `n_(l-1)` devices, which holds
@@ -80,6 +89,7 @@ class DepthBounds {
  private:
   model::Objective objective_;
   std::int64_t microbatches_;
+  std::int64_t vpp_;
   const Floor& floor_;
   std::vector<FirstStageCost> first_;
   Ticks shared_out_ = 0;  ///< work over the devices of a pod
@@ -92,6 +102,7 @@ class DepthBounds {
 class ConfigurationSpace {
  public:
   explicit ConfigurationSpace(const Instance& instance);
+  ~ConfigurationSpace();
 
   /// All configurations that are legal by their numbers, by rising bound, then canonical order.
   std::vector<Configuration> list();
@@ -103,8 +114,10 @@ class ConfigurationSpace {
 
   /// Why combinations were left out, with counts.
   const std::map<std::string, std::int64_t>& rejected() const { return rejected_; }
+  /// For rules of the target among these reasons: numbers of one combination.
+  const std::map<std::string, std::string>& examples() const { return examples_; }
 
-  /// Depths of `configuration` that the options allow, ascending.
+  /// Depths of `configuration` that options and rules allow, ascending.
   std::vector<std::int64_t> depths(const Configuration& configuration) const;
 
  private:
@@ -113,10 +126,21 @@ class ConfigurationSpace {
   std::vector<std::int64_t> middles() const;
   bool covers_all_layers(const std::vector<int>& strategies) const;
   void add(std::vector<Configuration>& out, Configuration configuration);
+  bool reject(const targets::Rule* rule);
+  void reject_depths(const Configuration& configuration);
+  bool runs(const Configuration& configuration, const model::Strategy& strategy);
+  bool interleaves();
+  void list_interleaved(const Configuration& base, std::vector<Configuration>& out);
+  std::vector<int> usable_strategies(std::int64_t micro_batch);
+  std::vector<std::vector<int>> strategy_sets(const std::vector<int>& usable) const;
+  void list_copies(std::int64_t micro_batch, std::vector<Configuration>& out);
+  void list_variants(const Configuration& base, std::vector<Configuration>& out);
 
   const Instance& instance_;
+  std::unique_ptr<Rules> rules_;
   std::vector<Floor> floors_;
   std::map<std::string, std::int64_t> rejected_;
+  std::map<std::string, std::string> examples_;
 };
 
 /// Whether expert groups of `strategy` fit: `ep` divides cp·dp_inner, or is `k` times it with `k`

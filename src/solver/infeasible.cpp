@@ -161,8 +161,8 @@ Tightest tightest(const Instance& instance) {
       configuration.max_depth =
           std::min({fits, static_cast<std::int64_t>(instance.lattice().size() - 1),
                     static_cast<std::int64_t>(instance.lattice().layers())});
-      // Without shards in pods memory does not depend on how dp is split into pods, but for how many
-      // stages fit.
+      // Without shards in pods memory does not depend on how dp is split into pods, but for how
+      // many stages fit.
       const std::int64_t inner = pods_matter ? configuration.dp_inner : 0;
       if (!seen.insert({k, configuration.dp, inner, configuration.middle, configuration.max_depth})
                .second) {
@@ -235,7 +235,11 @@ std::string explain_illegal(const Instance& instance) {
     }
     return text + ": the restrictions leave no strategy or no degree; drop one of them";
   }
-  for (const auto& [count, reason] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  for (const auto& [count, reason] : reasons) {
+    text += fmt::format("; {} times: {}", count, reason);
+    const auto example = space.examples().find(reason);
+    if (example != space.examples().end()) text += fmt::format(" ({})", example->second);
+  }
   model::Problem uneven = instance.problem();
   uneven.options.allow_uneven_batch = true;
   if (!options.allow_uneven_batch &&
@@ -287,8 +291,8 @@ std::string explain(const Instance& instance, bool sure) {
     }
   }
   const double needed = memory_to_hold(instance.problem(), best.bytes);
-  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change, needed,
-                            needed / kGiB);
+  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
+                            needed, needed / kGiB);
 }
 
 }  // namespace

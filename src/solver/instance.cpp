@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nestplan/util/errors.hpp"
+#include "solver/rules.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -178,12 +179,15 @@ Ticks Instance::tie_ticks(int k, DownsetId outer, DownsetId inner, int level,
                           std::int64_t unit) const {
   Ticks sum = 0;
   for (std::size_t t = 0; t < ties_.size(); ++t) {
-    const int members = ties_[t].members[at(outer)] - ties_[t].members[at(inner)];
-    if (members == 0 || members == ties_[t].size) continue;
-    const double bytes = options().state_bytes.gradient * problem_.graph.ties[t].parameters[at(k)];
-    sum += scale_.ticks(network_.transfer_s(bytes, level, unit));
+    const int members = tie_members(t, outer, inner);
+    if (members > 0 && members < ties_[t].size) sum += tie_ticks(k, t, level, unit);
   }
   return sum;
+}
+
+Ticks Instance::tie_ticks(int k, std::size_t tie, int level, std::int64_t unit) const {
+  const double bytes = options().state_bytes.gradient * problem_.graph.ties[tie].parameters[at(k)];
+  return scale_.ticks(network_.transfer_s(bytes, level, unit));
 }
 
 namespace {
@@ -202,7 +206,8 @@ std::int64_t place_from_end(const model::PlanOptions& options, std::int64_t stag
 
 void Instance::build_constraints() {
   const model::StageConstraints& rules = options().stages;
-  constrained_ = !rules.none();
+  layout_ = effective_layout(options());
+  constrained_ = !rules.none() || layout_ != model::StageConstraints::Layout::kAny;
   if (!constrained_) return;
   const std::vector<model::Layer>& layers = problem_.graph.layers;
   std::vector<int> value(layers.size(), 0);
@@ -257,7 +262,7 @@ Verdict Instance::admits(DownsetId outer, DownsetId inner, std::int64_t middle) 
       (is_last && differs(rules.last))) {
     return Verdict::kRefused;
   }
-  const bool even = rules.layout == model::StageConstraints::Layout::kEven;
+  const bool even = layout_ == model::StageConstraints::Layout::kEven;
   if (middle >= 0 && held != middle && (even || (!is_first && !is_last))) return Verdict::kRefused;
   return Verdict::kAdmitted;
 }
@@ -453,7 +458,7 @@ cost::StageFootprint Instance::footprint(int k, DownsetId outer, DownsetId inner
   stage.activation_bytes = difference(sums.activation);
   stage.checkpoint_bytes = difference(sums.checkpoint);
   for (std::size_t t = 0; t < ties_.size(); ++t) {
-    const int members = ties_[t].members[at(outer)] - ties_[t].members[at(inner)];
+    const int members = tie_members(t, outer, inner);
     if (members > 1) {
       stage.parameters -= (members - 1) * problem_.graph.ties[t].parameters[at(k)];
     }

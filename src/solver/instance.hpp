@@ -191,6 +191,12 @@ class Instance {
   /// `level`, by stages of `unit` devices.
   Ticks tie_ticks(int k, DownsetId outer, DownsetId inner, int level, std::int64_t unit) const;
   bool has_ties() const { return !ties_.empty(); }
+  /// The same for one tie, whoever holds some of it.
+  Ticks tie_ticks(int k, std::size_t tie, int level, std::int64_t unit) const;
+  /// Layers of a tie in a stage.
+  int tie_members(std::size_t tie, DownsetId outer, DownsetId inner) const {
+    return ties_[tie].members[at(outer)] - ties_[tie].members[at(inner)];
+  }
 
   /// Whether the rules on stages admit `outer \ inner`; `middle`: what all stages but the first
   /// and the last (or those too) hold of counted layers, -1: any.
@@ -198,6 +204,7 @@ class Instance {
   /// Whether the rules on stages admit it as the `s`-th stage from the end.
   bool admits_place(DownsetId outer, DownsetId inner, std::int64_t s) const;
   bool constrained() const { return constrained_; }
+  model::StageConstraints::Layout layout() const { return layout_; }
   std::int64_t counted(DownsetId d) const { return counted_.empty() ? 0 : counted_[at(d)]; }
 
  private:
@@ -223,6 +230,7 @@ class Instance {
   std::vector<StageRule> rules_;
   std::vector<TieSums> ties_;
   bool constrained_ = false;
+  model::StageConstraints::Layout layout_ = model::StageConstraints::Layout::kAny;
   util::Array<int> counted_;            ///< counted layers of every downset
   util::Array<int> no_boundary_;        ///< not 0: no stage may begin with this downset
   std::vector<util::Array<int>> sets_;  ///< of every set that no stage mixes: layers by downset

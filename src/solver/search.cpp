@@ -7,6 +7,7 @@
 #include <span>
 
 #include "nestplan/util/errors.hpp"
+#include "solver/interleaved.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -63,9 +64,8 @@ Search::Search(const Instance& instance, const SearchSettings& settings, const G
 std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) const {
   const Lattice& lattice = instance_.lattice();
   const DownsetId whole = lattice.whole();
-  const std::vector<int> shards = configuration.alike
-                                      ? std::vector<int>{configuration.alike->second}
-                                      : instance_.rule(whole).shards;
+  const std::vector<int> shards =
+      configuration.shard ? std::vector<int>{*configuration.shard} : instance_.rule(whole).shards;
   std::vector<FirstStageCost> least(shards.size(), {kNever, kNever, kNever});
   // Every first stage contains one of the steps from a downset just below the whole graph.
   DownsetId lowest = whole - 1;
@@ -196,6 +196,7 @@ void Search::begin(const BoardEntry& entry) {
     ++rejected_[kBeaten];
     return;
   }
+  if (configuration.vpp > 1) return interleave(*active, entry.index, depths);
   if (incumbent_.value() == kNoTotal) {
     drop_unreachable(subject, kNever, depths);
     if (depths.empty()) {
@@ -206,6 +207,25 @@ void Search::begin(const BoardEntry& entry) {
   active->bound = entry.bound;
   active->visit.emplace(subject, incumbent_, std::move(depths));
   active_ = std::move(active);
+}
+
+/// Every rank of the team makes the same search: it takes milliseconds.
+void Search::interleave(const Active& active, std::int64_t index,
+                        const std::vector<std::int64_t>& depths) {
+  Interleaved search(instance_, active.placement);
+  bool any = false;
+  for (const std::int64_t p : depths) {
+    if (incumbent_.beaten(active.bounds.at_depth(p).total, key_of(active.configuration, p))) {
+      continue;
+    }
+    const Total total = search.best(p, settings_.prune ? incumbent_.value() : kNoTotal);
+    ++stats_.tables;
+    if (total >= kNoTotal) continue;
+    any = true;
+    incumbent_.offer({total, key_of(active.configuration, p), index, kNever});
+  }
+  stats_.cells += search.priced();
+  if (!any) ++rejected_["cannot beat the best plan within memory"];
 }
 
 void Search::go_on_with(std::int64_t saved) {

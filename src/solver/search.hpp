@@ -118,6 +118,8 @@ class Search {
   const std::vector<FirstStageCost>& first_stage(const Configuration& configuration);
   Total bound_at_origin(const Configuration& configuration);
   void begin(const BoardEntry& entry);
+  void interleave(const Active& active, std::int64_t index,
+                  const std::vector<std::int64_t>& depths);
   void go_on_with(std::int64_t saved);
   void open(Active& active, const TableRequest& request);
   bool work();

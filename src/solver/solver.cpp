@@ -8,6 +8,7 @@
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/util/errors.hpp"
 #include "solver/fleet.hpp"
+#include "solver/interleaved.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
@@ -113,6 +114,8 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
   options.per_stage_strategies = true;
   options.vpp = {1};
   options.stages = {};
+  options.target = "any";
+  if (is_interleaved(partial)) return complete_interleaved(restricted, network, partial);
   std::vector<std::vector<int>> layers;
   std::vector<int> strategies;
   std::vector<StageRule> rules;

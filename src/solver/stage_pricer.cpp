@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "solver/rules.hpp"
+
 namespace nestplan::solver {
 
 using model::Recompute;
@@ -23,10 +25,8 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
   const Configuration& configuration = placement.configuration();
   const model::Strategy& s = sums_.strategy;
   one_pod_ = configuration.pods.pods == 1;
-  if (configuration.alike) {
-    only_recompute_ = {configuration.alike->first};
-    only_shard_ = {configuration.alike->second};
-  }
+  if (configuration.recompute) only_recompute_ = {*configuration.recompute};
+  if (configuration.shard) only_shard_ = {*configuration.shard};
   for (const model::ShardSpan span : {model::ShardSpan::kAll, model::ShardSpan::kPod}) {
     shard_groups_[static_cast<std::size_t>(span)] =
         cost::shard_groups(span, configuration.dp, configuration.dp_inner, s.cp, s.ep);
@@ -43,6 +43,7 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
                                              {(w + g + o) / dense, (w + g + o) / expert, w}}};
     rates_[i] = by_zero[at(kShardChoices[i].zero)];
   }
+  find_permitted(configuration);
   const auto room = [&](bool pipeline) {
     return instance.usable_bytes() -
            cost::reserve_bytes(instance.options().reserve,
@@ -56,7 +57,8 @@ bool StagePricer::load(DownsetId outer, DownsetId inner) {
   if (sums_.unusable[at(outer)] != sums_.unusable[at(inner)]) return false;
   outer_ = outer;
   inner_ = inner;
-  room_ = inner == 0 && outer == instance_.lattice().whole() ? room_alone_ : room_in_pipeline_;
+  alone_ = inner == 0 && outer == instance_.lattice().whole();
+  room_ = alone_ ? room_alone_ : room_in_pipeline_;
   stage_ = instance_.footprint(strategy_, outer, inner);
   compute_forward_ = sums_.forward[at(outer)] - sums_.forward[at(inner)];
   compute_ = compute_forward_ + (sums_.backward[at(outer)] - sums_.backward[at(inner)]);
@@ -71,6 +73,23 @@ bool StagePricer::load(DownsetId outer, DownsetId inner) {
 
 const std::vector<Recompute>& StagePricer::recomputations() const {
   return only_recompute_.empty() ? instance_.rule(outer_).recompute : only_recompute_;
+}
+
+void StagePricer::find_permitted(const Configuration& configuration) {
+  constexpr unsigned kAllChoices = (1U << kChoices) - 1;
+  for (auto& by_recompute : permitted_) by_recompute.fill(kAllChoices);
+  const Rules rules(instance_);
+  if (!rules.has(targets::Scope::kStage)) return;
+  for (const bool alone : {false, true}) {
+    for (std::size_t r = 0; r < kRecomputations; ++r) {
+      for (std::size_t i = 0; i < kChoices; ++i) {
+        if (rules.broken_by_stage(configuration, sums_.strategy, alone, static_cast<Recompute>(r),
+                                  kShardChoices[i]) != nullptr) {
+          permitted_[alone ? 1 : 0][r] &= ~(1U << i);
+        }
+      }
+    }
+  }
 }
 
 /// Where there is one pod, shards inside it are those over all devices.
@@ -143,7 +162,9 @@ unsigned StagePricer::worthwhile(Recompute recompute, std::int64_t in_flight) {
   for (const int choice : shards()) {
     const ShardChoice& shard = kShardChoices[at(choice)];
     bool& have = seen[static_cast<std::size_t>(shard.span)];
-    if (have || most_in_flight(recompute, choice) < in_flight) continue;
+    if (have || !permitted(recompute, choice) || most_in_flight(recompute, choice) < in_flight) {
+      continue;
+    }
     have = true;
     choices |= 1U << choice;
     if (shard.zero < 2) break;
@@ -227,10 +248,29 @@ std::vector<StageOption> StagePricer::options(int position_class, std::int64_t i
   for (const Recompute recompute : recomputations()) {
     if (!offers(recompute)) continue;
     for (const int choice : shards()) {
-      if (most_in_flight(recompute, choice) < in_flight) continue;
+      if (!permitted(recompute, choice) || most_in_flight(recompute, choice) < in_flight) continue;
       result.push_back({recompute, kShardChoices[at(choice)],
                         base(position_class) + recomputed(position_class, recompute) +
                             zero_traffic(position_class, choice),
+                        sync(position_class, choice)});
+    }
+  }
+  return result;
+}
+
+std::vector<StageOption> StagePricer::options(int position_class, const cost::StageFootprint& stage,
+                                              const cost::InFlight& in_flight) {
+  outer_ = instance_.lattice().whole();
+  stage_ = stage;
+  alone_ = false;
+  std::vector<StageOption> result;
+  for (const Recompute recompute : recomputations()) {
+    if (!offers(recompute)) continue;
+    const double activations = cost::activation_bytes(stage, recompute, in_flight);
+    for (const int choice : shards()) {
+      if (!permitted(recompute, choice)) continue;
+      if (state_bytes(choice) + activations > room_in_pipeline_) continue;
+      result.push_back({recompute, kShardChoices[at(choice)], zero_traffic(position_class, choice),
                         sync(position_class, choice)});
     }
   }
@@ -252,6 +292,7 @@ double StagePricer::least_bytes(std::int64_t in_flight) const {
   double least = std::numeric_limits<double>::infinity();
   for (const Recompute recompute : recomputations()) {
     for (const int choice : shards()) {
+      if (!permitted(recompute, choice)) continue;
       least = std::min(least,
                        state_bytes(choice) + cost::activation_bytes(stage_, recompute, in_flight));
     }

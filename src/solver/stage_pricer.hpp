@@ -38,6 +38,11 @@ class StagePricer {
   /// All options that fit, in canonical order (recompute, ZeRO, span of the shards).
   std::vector<StageOption> options(int position_class, std::int64_t in_flight);
 
+  /// The options of one of several stages with this footprint that fit; their times are those of
+  /// ZeRO traffic alone.
+  std::vector<StageOption> options(int position_class, const cost::StageFootprint& stage,
+                                   const cost::InFlight& in_flight);
+
   /// What a layer adds at least to the bytes of the stage that it is in, if that has so many of its
   /// parameters already.
   double share_of_layer(const model::LayerCost& layer, double tied_parameters) const;
@@ -68,6 +73,11 @@ class StagePricer {
   Ticks forward(int position_class) const;
   Ticks recomputed(int position_class, model::Recompute recompute) const;
   /// Selective recomputation is the same as none where no layer has it.
+  void find_permitted(const Configuration& configuration);
+  /// Whether the rules of the target let the stage recompute and share so.
+  bool permitted(model::Recompute recompute, int choice) const {
+    return (permitted_[alone_ ? 1 : 0][static_cast<std::size_t>(recompute)] >> choice & 1U) != 0;
+  }
   bool offers(model::Recompute recompute) const {
     return recompute != model::Recompute::kSelective || sums_.has_selective ||
            recomputations().front() == recompute;
@@ -86,6 +96,9 @@ class StagePricer {
   std::vector<model::Recompute> only_recompute_;
   std::vector<int> only_shard_;
   mutable std::vector<int> shards_in_one_pod_;
+  /// Choices as bits, of one of several stages and of the only one, by recomputation.
+  std::array<std::array<unsigned, kRecomputations>, 2> permitted_{};
+  bool alone_ = false;
   double room_alone_ = 0;        ///< bytes that state and activations may take: of the only stage,
   double room_in_pipeline_ = 0;  ///< and of one of several
   double room_ = 0;              ///< of the stage

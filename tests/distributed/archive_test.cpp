@@ -59,6 +59,7 @@ model::Problem unusual(std::uint64_t seed) {
   options.stages = {{{0, -1}}, {{0, 1}}, {{0}, {1}}, 1,
                     2,         3,        4,          model::StageConstraints::Layout::kEven};
   options.target = "megatron";
+  options.precision = "fp8";
   return problem;
 }
 

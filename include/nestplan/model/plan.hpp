@@ -52,9 +52,9 @@ struct StageConstraints {
   std::optional<std::int64_t> least, most;  ///< counted layers of any stage
   Layout layout = Layout::kAny;
 
-  bool none() const {
-    return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most &&
-           layout == Layout::kAny;
+  bool none() const { return none_but_layout() && layout == Layout::kAny; }
+  bool none_but_layout() const {
+    return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most;
   }
   bool operator==(const StageConstraints&) const = default;
 };
@@ -76,6 +76,7 @@ struct PlanOptions {
   MemoryReserve reserve;
   StageConstraints stages;
   std::string target = "any";  ///< whose rules hold, see targets::rule_set
+  std::string precision;       ///< of the costs, for these rules; empty: not known
   bool operator==(const PlanOptions&) const = default;
 };
 

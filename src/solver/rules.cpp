@@ -1,0 +1,111 @@
+#include "solver/rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nestplan::solver {
+
+using targets::Candidate;
+using targets::Rule;
+using targets::Scope;
+
+Rules::Rules(const Instance& instance)
+    : instance_(instance),
+      set_(targets::rule_set(instance.options().target)),
+      free_(set_.name() == targets::rule_set("any").name()) {
+  if (free_) return;
+  const model::Problem& problem = instance.problem();
+  model_.model = problem.graph.dimensions;
+  model_.precision = problem.options.precision;
+  if (model_.model.hidden > 0) model_.tied_embeddings = !problem.graph.ties.empty();
+  model_.chain = instance.lattice().totally_ordered();
+  Candidate pipeline = model_;
+  pipeline.pp = 2;
+  const auto forbids = [&](std::optional<bool> Candidate::*freedom) {
+    Candidate free = pipeline;
+    free.*freedom = true;
+    return set_.broken(pipeline) == nullptr && set_.broken(free) != nullptr;
+  };
+  same_strategy_ = forbids(&Candidate::per_stage_strategies);
+  same_recompute_ = forbids(&Candidate::per_stage_recompute);
+  same_shard_ = forbids(&Candidate::per_stage_zero);
+}
+
+Candidate Rules::of_strategy(const model::Strategy& strategy) const {
+  Candidate candidate = model_;
+  targets::set_strategy(candidate, strategy);
+  // A graph that knows its dimensions says in `sp` whether the sequence is split.
+  if (model_.model.hidden > 0 && strategy.tp > 1) candidate.sequence_parallel = strategy.sp > 1;
+  return candidate;
+}
+
+Candidate Rules::of_configuration(const Configuration& configuration,
+                                  const model::Strategy& strategy) const {
+  Candidate candidate = of_strategy(strategy);
+  candidate.devices = configuration.pods.devices;
+  candidate.global_batch = instance_.options().global_batch;
+  candidate.uneven_batch = instance_.options().allow_uneven_batch;
+  candidate.dp = configuration.dp;
+  candidate.dp_inner = configuration.dp_inner;
+  candidate.microbatches = configuration.microbatches;
+  return candidate;
+}
+
+const Rule* Rules::ask(const Candidate& candidate, Scope scope) const {
+  if (free_) return nullptr;
+  const Rule* broken = set_.broken(candidate, scope);
+  if (broken != nullptr) last_ = candidate;
+  return broken;
+}
+
+const Rule* Rules::broken_by(const model::Strategy& strategy) const {
+  return ask(of_strategy(strategy), Scope::kStrategy);
+}
+
+const Rule* Rules::broken_by(const Configuration& configuration,
+                             const model::Strategy& strategy) const {
+  return ask(of_configuration(configuration, strategy), Scope::kConfiguration);
+}
+
+const Rule* Rules::broken_by_depth(const Configuration& configuration,
+                                   const model::Strategy& strategy, std::int64_t depth) const {
+  Candidate candidate = of_configuration(configuration, strategy);
+  candidate.pp = depth;
+  candidate.vpp = configuration.vpp;
+  candidate.schedule = instance_.options().schedule;
+  candidate.layout = effective_layout(instance_.options());
+  return ask(candidate, Scope::kPipeline);
+}
+
+const Rule* Rules::broken_by_stage(const Configuration& configuration,
+                                   const model::Strategy& strategy, bool alone,
+                                   model::Recompute recompute, const ShardChoice& shard) const {
+  Candidate candidate = of_configuration(configuration, strategy);
+  candidate.pp = alone ? 1 : 2;
+  candidate.zero = shard.zero;
+  candidate.shard = shard.span;
+  candidate.recompute = recompute;
+  return ask(candidate, Scope::kStage);
+}
+
+bool Rules::has(Scope scope) const {
+  const auto rules = set_.rules();
+  return !free_ && std::any_of(rules.begin(), rules.end(),
+                               [scope](const Rule& rule) { return rule.scope == scope; });
+}
+
+std::string Rules::describe(const Rule& rule) const {
+  return fmt::format("{} rule {}: {}", set_.name(), rule.name, rule.says);
+}
+
+model::StageConstraints::Layout effective_layout(const model::PlanOptions& options) {
+  using Layout = model::StageConstraints::Layout;
+  const targets::RuleSet& set = targets::rule_set(options.target);
+  for (const Layout layout : {Layout::kAny, Layout::kFirstLast, Layout::kEven}) {
+    if (layout >= options.stages.layout && set.expresses(layout)) return layout;
+  }
+  return Layout::kEven;
+}
+
+}  // namespace nestplan::solver
