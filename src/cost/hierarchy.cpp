@@ -41,6 +41,7 @@ HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec) : lev
     const double port = level_[l].bandwidth / level_[l].oversubscription;
     beta_.push_back(l <= 1 ? port : std::min(beta_.back(), port));
   }
+  devices_ = std::min(size, spec.devices.value_or(size));
 }
 
 int HierarchicalNetwork::level(std::int64_t a, std::int64_t b) const {

@@ -24,10 +24,11 @@ namespace nestplan::cost {
 /// - all_to_all(V) = max_i [V(P_i-P_(i-1))/(P_(L-1)·β_i)] + Σ_i (m_i-1)·a_i, P_i = m_0·…·m_i
 class HierarchicalNetwork final : public Network {
  public:
+  /// Of a network with a limit, the first devices are there, in blocks that may be partly empty.
   /// Throws InvalidInput for an algorithm that is not known.
   explicit HierarchicalNetwork(const model::HierarchySpec& spec);
 
-  std::int64_t devices() const override { return block_.back(); }
+  std::int64_t devices() const override { return devices_; }
   int levels() const override { return static_cast<int>(block_.size()); }
   std::span<const std::int64_t> block_sizes() const override { return block_; }
   int level(std::int64_t a, std::int64_t b) const override;
@@ -42,7 +43,8 @@ class HierarchicalNetwork final : public Network {
  private:
   std::vector<model::NetworkLevel> level_;
   std::vector<std::int64_t> block_;  ///< n_l
-  std::vector<double> beta_;         ///< β_l
+  std::int64_t devices_ = 0;
+  std::vector<double> beta_;  ///< β_l
 };
 
 }  // namespace nestplan::cost

@@ -99,14 +99,20 @@ double AnalyticalCostModel::seconds(const Operator& op) const {
 }
 
 double AnalyticalCostModel::time(const Matmul& op) const {
-  const double tiles = std::ceil(op.m / kTile) * std::ceil(op.n / kTile);
+  return product_time(op, matmul_flops_, precision_.operand_bytes);
+}
+
+double AnalyticalCostModel::product_time(const Matmul& op, double flops,
+                                         double operand_bytes) const {
+  const double tiles = op.groups * std::ceil(op.m / kTile) * std::ceil(op.n / kTile);
   const double padded_flops = 2 * kTile * kTile * (tiles + kComputeUnits / 2) * (op.k + kDepthRamp);
   const double bytes =
-      precision_.operand_bytes * (op.m * op.k + op.k * op.n) + op.output_bytes * op.m * op.n;
-  return std::max(padded_flops / matmul_flops_, bytes / bandwidth_);
+      op.groups * (operand_bytes * (op.m * op.k + op.k * op.n) + op.output_bytes * op.m * op.n);
+  return std::max(padded_flops / flops, bytes / bandwidth_);
 }
 
 double AnalyticalCostModel::time(const Attention& op) const {
+  if (!op.fused) return unfused_time(op);
   const double ceiling = op.backward ? kAttentionBackward : kAttentionForward;
   const double efficiency = ceiling *
                             saturation(std::min(op.tokens, op.keys()), kAttentionTokenRamp) *
@@ -118,6 +124,24 @@ double AnalyticalCostModel::time(const Attention& op) const {
       op.backward ? 4 * q_elements + 4 * kv_elements : 2 * q_elements + 2 * kv_elements;
   return std::max(op.flops() / (attention_flops_ * efficiency),
                   precision_.activation_bytes * elements / bandwidth_);
+}
+
+/// Batched products in 16 bits (32 where nothing is narrower): forward the scores and the output,
+/// backward the gradients of V, of the probabilities, of Q and of K. In between softmax reads the
+/// scores and writes the probabilities, and dropout reads those, writes them again and a mask of
+/// one byte each; backward they read the same and the gradient, and write one.
+double AnalyticalCostModel::unfused_time(const Attention& op) const {
+  const double bytes = precision_.activation_bytes;
+  const double rows = op.sequences * op.heads * op.tokens;
+  const double rate = kMatmulCeiling * attention_flops_;
+  const double into_scores = product_time({rows, op.keys(), op.head_dim, bytes}, rate, bytes);
+  const double from_scores = product_time({rows, op.head_dim, op.keys(), bytes}, rate, bytes);
+  const double softmax = op.backward ? 3 * bytes : 2 * bytes;
+  const double dropout = op.dropout ? 2 * bytes + 1 : 0;
+  const double products = op.backward ? into_scores + 3 * from_scores : into_scores + from_scores;
+  const int kernels = (op.backward ? 5 : 3) + (op.dropout ? 1 : 0);
+  return products + rows * op.keys() * (softmax + dropout) / bandwidth_ +
+         (kernels - 1) * kKernelSeconds;
 }
 
 double AnalyticalCostModel::time(const MemoryBound& op) const { return op.bytes / bandwidth_; }

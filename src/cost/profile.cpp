@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 #include <variant>
 
+#include "cost/profile_degrees.hpp"
 #include "cost/profile_draft.hpp"
 #include "cost/profile_kernels.hpp"
 #include "cost/profile_models.hpp"
@@ -22,11 +22,6 @@ using model::Multimodal;
 using model::UNet;
 
 constexpr std::array<const char*, 3> kGranularities{"layer", "block", "operator"};
-
-std::vector<std::int64_t> sorted_distinct(const std::vector<std::int64_t>& values) {
-  const std::set<std::int64_t> distinct(values.begin(), values.end());
-  return {distinct.begin(), distinct.end()};
-}
 
 void require_positive(const std::string& name, const std::vector<std::int64_t>& values) {
   if (values.empty()) throw InvalidConfig(name + ": at least one value is needed");
@@ -77,81 +72,34 @@ void check_sequence(const Multimodal& model, const ProfileOptions& options) {
 }
 
 void check_sequence(const UNet& /*model*/, const ProfileOptions& /*options*/) {}
+void check_sequence(const model::DiffusionTransformer& /*model*/,
+                    const ProfileOptions& /*options*/) {}
+
+void check_routing(const ProfileOptions& options) {
+  if (!(options.routing_imbalance >= 1)) {
+    throw InvalidConfig("routing-imbalance: is at least 1, the fullest over the average");
+  }
+  if (!(options.capacity_factor >= 0)) throw InvalidConfig("capacity-factor: must not be negative");
+}
 
 void check(const Model& model, const ProfileOptions& options) {
   std::visit([&options](const auto& m) { check_sequence(m, options); }, model);
   require_positive("tp", options.tp);
+  require_positive("cp", options.cp);
+  require_positive("ep", options.ep);
+  if (!options.etp.empty()) require_positive("etp", options.etp);
   require_positive("micro-batch", options.micro_batches);
+  check_routing(options);
+  if (!(options.logit_bytes >= 0)) throw InvalidConfig("logit-bytes: must not be negative");
+  if (options.context_forms.empty()) throw InvalidConfig("context-form: at least one is needed");
   require_positive("vocabulary multiple", {options.vocabulary_multiple});
   check_parts(model, options);
 }
 
-/// `part` is in front of what does not divide.
-std::string stack_obstacle(const Architecture& a, const ProfileOptions& options,
-                           std::int64_t sequence, std::int64_t tp, const std::string& part) {
-  std::vector<std::pair<const char*, std::int64_t>> dimensions{{"attention heads", a.heads},
-                                                               {"key-value heads", a.kv_heads},
-                                                               {"MLP width", a.ffn},
-                                                               {"hidden size", a.hidden}};
-  if (options.sequence_parallel) dimensions.emplace_back("sequence length", sequence);
-  for (const auto& [name, size] : dimensions) {
-    if (size % tp == 0) continue;
-    return "tp " + std::to_string(tp) + " does not divide the " + part + name + " (" +
-           std::to_string(size) + ")";
-  }
-  return {};
-}
-
-std::string obstacle(const Architecture& a, const ProfileOptions& options, std::int64_t tp) {
-  return stack_obstacle(a, options, options.sequence, tp, "");
-}
-
-std::string obstacle(const EncoderDecoder& model, const ProfileOptions& options, std::int64_t tp) {
-  const std::string found =
-      stack_obstacle(model.encoder, options, options.sequence, tp, "encoder's ");
-  if (!found.empty()) return found;
-  return stack_obstacle(model.decoder, options, options.tokens_of("decoder", options.sequence), tp,
-                        "decoder's ");
-}
-
-std::string obstacle(const Multimodal& model, const ProfileOptions& options, std::int64_t tp) {
-  for (const model::Tower& tower : model.towers) {
-    const std::string found =
-        stack_obstacle(tower.blocks, options, options.tokens_of(tower.id, tower.tokens), tp,
-                       tower.id + " tower's ");
-    if (!found.empty()) return found;
-  }
-  return obstacle(model.text, options, tp);
-}
-
-std::string obstacle(const UNet& /*model*/, const ProfileOptions& /*options*/, std::int64_t tp) {
-  return tp == 1 ? ""
-                 : "tp " + std::to_string(tp) + " would split convolutions, which are kept whole";
-}
-
-std::vector<std::int64_t> legal_degrees(const Model& model, const ProfileOptions& options,
-                                        std::vector<DroppedDegree>* dropped) {
-  std::vector<std::int64_t> legal;
-  std::string reasons;
-  for (const std::int64_t tp : sorted_distinct(options.tp)) {
-    const std::string reason = tensor_parallel_obstacle(model, options, tp);
-    if (reason.empty()) {
-      legal.push_back(tp);
-      continue;
-    }
-    reasons += (reasons.empty() ? "" : "; ") + reason;
-    if (dropped != nullptr) dropped->push_back({tp, reason});
-  }
-  if (legal.empty()) {
-    throw InvalidConfig("tp: no degree fits " + name_of(model) + ": " + reasons);
-  }
-  return legal;
-}
-
 Draft draft_of(const Model& model, const CostModel& costs, const ProfileOptions& options,
-               std::int64_t tp, std::int64_t micro_batch) {
+               const Degrees& degrees) {
   Draft draft(options.granularity, options.granularity_of);
-  const Drawing drawing{draft, costs, options, tp, micro_batch};
+  const Drawing drawing{draft, costs, options, degrees};
   std::visit([&drawing](const auto& m) { draw(m, drawing); }, model);
   draft.finish();
   for (const auto& [part, granularity] : options.granularity_of) {
@@ -168,8 +116,13 @@ Draft draft_of(const Model& model, const CostModel& costs, const ProfileOptions&
 model::Graph outline_of(const Draft& draft, const std::string& name) {
   model::Graph graph;
   graph.name = name;
-  for (const Draft::Layer& layer : draft.layers()) graph.layers.push_back({layer.id, {}});
+  for (const Draft::Layer& layer : draft.layers()) {
+    graph.layers.push_back({layer.id, {}, layer.counted});
+  }
   for (const Draft::Edge& edge : draft.edges()) graph.edges.push_back({edge.from, edge.to, {}});
+  for (const Draft::Tie& tie : draft.ties()) {
+    graph.ties.push_back({{tie.layers.begin(), tie.layers.end()}, {}});
+  }
   return graph;
 }
 
@@ -180,16 +133,61 @@ void append_column(model::Graph& graph, const Draft& draft) {
   }
   const std::vector<Draft::Edge> edges = draft.edges();
   for (std::size_t i = 0; i < edges.size(); ++i) graph.edges[i].bytes.push_back(edges[i].bytes);
+  const std::vector<Draft::Tie> ties = draft.ties();
+  for (std::size_t i = 0; i < ties.size(); ++i) {
+    graph.ties[i].parameters.push_back(ties[i].parameters);
+  }
 }
 
-model::Strategy strategy_of(const ProfileOptions& options, std::int64_t tp,
-                            std::int64_t micro_batch) {
-  model::Strategy strategy;
-  strategy.id = "tp" + std::to_string(tp) + "-mb" + std::to_string(micro_batch);
-  strategy.tp = tp;
-  strategy.sp = options.sequence_parallel ? tp : 1;
-  strategy.micro_batch = micro_batch;
-  return strategy;
+model::Dimensions dimensions(const Architecture& a) {
+  model::Dimensions d;
+  d.heads = a.heads;
+  d.kv_heads = a.kv_heads;
+  d.hidden = a.hidden;
+  d.ffn = a.has_plain_mlp() ? a.ffn : 0;
+  d.vocabulary = a.vocab;
+  d.blocks = a.layers;
+  if (a.moe) {
+    d.experts = a.moe->experts;
+    d.expert_ffn = a.moe->expert_ffn;
+  }
+  return d;
+}
+
+model::Dimensions dimensions(const EncoderDecoder& model) {
+  model::Dimensions d = dimensions(model.decoder);
+  d.blocks += model.encoder.layers;
+  d.encoder_blocks = model.encoder.layers;
+  return d;
+}
+
+/// Those of the language model, but for the blocks.
+model::Dimensions dimensions(const Multimodal& model) {
+  model::Dimensions d = dimensions(model.text);
+  for (const model::Tower& tower : model.towers) d.blocks += tower.blocks.layers;
+  return d;
+}
+
+/// Its widths differ from step to step.
+model::Dimensions dimensions(const UNet& unet) {
+  model::Dimensions d;
+  for (const model::UNetLayer& layer : unet_layers(unet)) {
+    if (layer.kind == model::UNetLayerKind::kResnet) ++d.blocks;
+  }
+  return d;
+}
+
+model::Dimensions dimensions(const model::DiffusionTransformer& model) {
+  model::Dimensions d = dimensions(model.blocks);
+  d.sequence = model.tokens();
+  return d;
+}
+
+/// `blocks` are the layers of the graph that count.
+model::Dimensions dimensions_of(const Model& model, const ProfileOptions& options) {
+  model::Dimensions d = std::visit([](const auto& m) { return dimensions(m); }, model);
+  if (has_sequence(model)) d.sequence = options.sequence;
+  return d;
 }
 
 std::optional<double> tokens_per_sample(const Model& model, const ProfileOptions& options) {
@@ -218,7 +216,17 @@ class FlopCounter final : public CostModel {
 /// One sample on one device, with the vocabulary as it is.
 Draft flop_draft(const Model& model, ProfileOptions options) {
   options.vocabulary_multiple = 1;
-  return draft_of(model, FlopCounter(), options, 1, 1);
+  options.fused_attention = true;
+  options.routing_imbalance = 1;
+  options.capacity_factor = 0;
+  return draft_of(model, FlopCounter(), options, {});
+}
+
+double drafted_flops(const Model& model, const ProfileOptions& options) {
+  double forward = 0;
+  const Draft draft = flop_draft(model, options);
+  for (const Draft::Layer& layer : draft.layers()) forward += layer.cost.forward_s;
+  return 3 * forward;
 }
 
 }  // namespace
@@ -239,17 +247,12 @@ const char* to_string(Granularity granularity) {
   return kGranularities[static_cast<std::size_t>(granularity)];
 }
 
-std::string tensor_parallel_obstacle(const Architecture& architecture,
-                                     const ProfileOptions& options, std::int64_t tp) {
-  return obstacle(architecture, options, tp);
-}
-
-std::string tensor_parallel_obstacle(const Model& model, const ProfileOptions& options,
-                                     std::int64_t tp) {
-  return std::visit([&](const auto& m) { return obstacle(m, options, tp); }, model);
-}
-
 double model_flops_per_sample(const Architecture& a, std::int64_t sequence) {
+  if (a.moe || a.latent || a.mtp_layers > 0) {
+    ProfileOptions options;
+    options.sequence = sequence;
+    return drafted_flops(a, options);
+  }
   const double tokens = static_cast<double>(sequence);
   const double hidden = static_cast<double>(a.hidden);
   const double block_weights =
@@ -267,10 +270,7 @@ double model_flops_per_sample(const Model& model, const ProfileOptions& options)
   if (const auto* architecture = std::get_if<Architecture>(&model)) {
     return model_flops_per_sample(*architecture, options.sequence);
   }
-  double forward = 0;
-  const Draft draft = flop_draft(model, options);
-  for (const Draft::Layer& layer : draft.layers()) forward += layer.cost.forward_s;
-  return 3 * forward;
+  return drafted_flops(model, options);
 }
 
 model::Graph build_outline(const Model& model, const ProfileOptions& options) {
@@ -282,14 +282,13 @@ model::Graph build_graph(const Model& model, const CostModel& costs, const Profi
                          std::vector<DroppedDegree>* dropped) {
   check(model, options);
   model::Graph graph;
-  for (const std::int64_t tp : legal_degrees(model, options, dropped)) {
-    for (const std::int64_t micro_batch : sorted_distinct(options.micro_batches)) {
-      const Draft draft = draft_of(model, costs, options, tp, micro_batch);
-      if (graph.layers.empty()) graph = outline_of(draft, name_of(model));
-      graph.strategies.push_back(strategy_of(options, tp, micro_batch));
-      append_column(graph, draft);
-    }
+  for (const Degrees& degrees : legal_degrees(model, options, dropped)) {
+    const Draft draft = draft_of(model, costs, options, degrees);
+    if (graph.layers.empty()) graph = outline_of(draft, name_of(model));
+    graph.strategies.push_back(strategy_of(model, options, degrees));
+    append_column(graph, draft);
   }
+  graph.dimensions = dimensions_of(model, options);
   graph.tokens_per_sample = tokens_per_sample(model, options);
   graph.model_flops_per_sample = model_flops_per_sample(model, options);
   quantise_counts(graph);

@@ -18,7 +18,7 @@ Op Draft::add(const std::string& layer, const std::string& block, const std::str
   if (granularity == Granularity::kBlock) id = joined(layer, block);
   if (granularity == Granularity::kOperator) id = joined(layer, name);
   const auto [entry, inserted] = index_.emplace(std::move(id), static_cast<int>(layers_.size()));
-  if (inserted) layers_.push_back({entry->first, {}});
+  if (inserted) layers_.push_back({entry->first, {}, 0, false});
   return {operators_++, entry->second};
 }
 
@@ -38,7 +38,30 @@ std::vector<Draft::Edge> Draft::edges() const {
   return edges;
 }
 
+void Draft::keep_unless_selective(Op op, double bytes) {
+  cost(op).activation_bytes += bytes;
+  layers_[static_cast<std::size_t>(op.layer)].dropped_bytes += bytes;
+}
+
+void Draft::share(const std::string& name, Op op, double parameters) {
+  Tie& table = tables_[name];
+  table.layers.insert(op.layer);
+  table.parameters = parameters;
+}
+
+std::vector<Draft::Tie> Draft::ties() const {
+  std::vector<Tie> ties;
+  for (const auto& [name, table] : tables_) {
+    if (table.layers.size() > 1) ties.push_back(table);
+  }
+  return ties;
+}
+
 void Draft::finish() {
+  for (Layer& layer : layers_) {
+    if (layer.dropped_bytes == 0) continue;
+    layer.cost.selective_bytes = layer.cost.activation_bytes - layer.dropped_bytes;
+  }
   for (const Edge& edge : edges()) {
     layers_[static_cast<std::size_t>(edge.to)].cost.checkpoint_bytes += edge.bytes;
   }

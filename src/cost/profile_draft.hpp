@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,11 +31,17 @@ class Draft {
   struct Layer {
     std::string id;
     model::LayerCost cost;
+    double dropped_bytes = 0;  ///< of the activations, with selective recomputation
+    bool counted = false;      ///< see model::Layer
   };
   struct Edge {
     int from = 0;
     int to = 0;
     double bytes = 0;
+  };
+  struct Tie {
+    std::set<int> layers;
+    double parameters = 0;
   };
 
   /// At `granularity`, but for the parts (what is before the first dot of a layer) in `of_part`.
@@ -51,13 +58,26 @@ class Draft {
   /// `to` reads `tensor`. Inside a layer that is no edge.
   void connect(const Tensor& tensor, Op to);
 
+  /// `bytes` are among the activations of `op`, but selective recomputation drops them.
+  void keep_unless_selective(Op op, double bytes);
+
+  /// `parameters` of `op` are those of the table `name`, which all that name it share.
+  void share(const std::string& name, Op op, double parameters);
+
+  /// The layer at `index` is one that rules on the number of layers count.
+  void count_layer(std::size_t index) { layers_[index].counted = true; }
+
   const std::vector<Layer>& layers() const { return layers_; }
 
   /// By (from, to). A tensor that several operators of one layer read crosses once, at the largest
   /// size that one of them takes; different tensors add up.
   std::vector<Edge> edges() const;
 
-  /// Adds to every layer's checkpoint the bytes of its incoming edges.
+  /// Tables that several layers hold, by name.
+  std::vector<Tie> ties() const;
+
+  /// Adds to every layer's checkpoint the bytes of its incoming edges, and works out what selective
+  /// recomputation keeps.
   void finish();
 
  private:
@@ -66,6 +86,7 @@ class Draft {
   std::vector<Layer> layers_;
   std::map<std::string, int> index_;
   std::map<std::pair<int, int>, std::map<int, double>> tensors_;  ///< (from, to), producer
+  std::map<std::string, Tie> tables_;
   int operators_ = 0;
 };
 

@@ -15,15 +15,21 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }  // namespace
 
 Share make_share(const model::Architecture& a, const ProfileOptions& options, std::int64_t sequence,
-                 std::int64_t tp, std::int64_t micro_batch) {
-  Share share{a};
-  share.tp = static_cast<double>(tp);
-  share.sequences = static_cast<double>(micro_batch);
+                 const Degrees& degrees) {
+  Share share{a, degrees};
+  share.tp = static_cast<double>(degrees.tp);
+  share.cp = static_cast<double>(degrees.cp);
+  share.sequences = static_cast<double>(degrees.micro_batch);
   share.sequence = static_cast<double>(sequence);
-  share.tokens = share.sequences * share.sequence;
-  share.sequence_parallel = options.sequence_parallel && tp > 1;
+  share.tokens = share.sequences * share.sequence / share.cp;
+  share.sequence_parallel = options.sequence_parallel && degrees.tp > 1;
+  share.fused_attention = options.fused_attention;
+  share.logit_bytes = options.logit_bytes;
+  share.routing_imbalance = options.routing_imbalance;
+  share.capacity_factor = options.capacity_factor;
   share.row_tokens = share.sequence_parallel ? share.tokens / share.tp : share.tokens;
-  share.padded_vocab = static_cast<double>(round_up(a.vocab, options.vocabulary_multiple * tp));
+  share.padded_vocab =
+      static_cast<double>(round_up(a.vocab, options.vocabulary_multiple * degrees.tp));
   return share;
 }
 
@@ -35,6 +41,7 @@ double attention_pairs(const model::Architecture& a, double tokens, std::int64_t
 
 void Messages::enter() {
   if (share_.sequence_parallel) {
+    cost_.working_bytes = std::max(cost_.working_bytes, 2 * bytes_);
     add(Phase::kForward, CollectiveOp::kAllGather, bytes_);
     add(Phase::kBackward, CollectiveOp::kAllGather, bytes_);
     add(Phase::kBackward, CollectiveOp::kReduceScatter, bytes_);
@@ -50,6 +57,12 @@ void Messages::leave() {
   } else {
     add(Phase::kForward, CollectiveOp::kAllReduce, bytes_);
   }
+}
+
+/// With sequence parallelism each device goes on with its own tokens, whose gradients are gathered.
+void Messages::collect() {
+  add(Phase::kForward, CollectiveOp::kAllGather, bytes_);
+  if (share_.sequence_parallel) add(Phase::kBackward, CollectiveOp::kAllGather, bytes_);
 }
 
 void Messages::loss() {

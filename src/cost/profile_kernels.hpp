@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "cost/profile_degrees.hpp"
 #include "cost/profile_draft.hpp"
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/cost/profile.hpp"
@@ -12,21 +13,28 @@ namespace nestplan::cost {
 inline constexpr double kFp32 = 4;
 inline constexpr double kTokenIdBytes = 8;  // int64
 
-/// What one device sees of a stack of blocks under one (tp, micro-batch): the widths of its share.
+/// What one device sees of a stack of blocks in one column: the widths of its share.
 struct Share {
   const model::Architecture& a;
+  Degrees degrees;
   double tp = 1;
+  double cp = 1;
   double sequences = 1;   ///< of a micro-batch
-  double sequence = 0;    ///< tokens of one
-  double tokens = 0;      ///< of a micro-batch
+  double sequence = 0;    ///< tokens of one, those of all context-parallel devices
+  double tokens = 0;      ///< of a micro-batch, those of one context-parallel device
   double row_tokens = 0;  ///< those it holds outside of attention and MLP
   double padded_vocab = 0;
   bool sequence_parallel = false;
+  bool fused_attention = true;
+  double logit_bytes = 0;        ///< see ProfileOptions
+  double routing_imbalance = 1;  ///< see ProfileOptions
+  double capacity_factor = 0;
 
   double hidden() const { return static_cast<double>(a.hidden); }
   double qkv() const { return static_cast<double>(a.qkv_width()) / tp; }
   double query() const { return static_cast<double>(a.query_width()) / tp; }
   double key_value() const { return static_cast<double>(2 * a.kv_width()) / tp; }
+  double attention() const { return static_cast<double>(a.attention_width()) / tp; }
   double query_and_key() const { return static_cast<double>(a.query_width() + a.kv_width()) / tp; }
   double ffn() const { return static_cast<double>(a.ffn) / tp; }
   double mlp_in() const { return static_cast<double>(a.mlp_in_width()) / tp; }
@@ -42,7 +50,7 @@ struct Share {
 
 /// `sequence` tokens a sequence, through the stack `a`.
 Share make_share(const model::Architecture& a, const ProfileOptions& options, std::int64_t sequence,
-                 std::int64_t tp, std::int64_t micro_batch);
+                 const Degrees& degrees);
 
 /// (query, key) pairs of one sequence that the mask of block `layer` admits. Conventions: a causal
 /// mask counts as half of s² (not s(s+1)/2); a window of w < s as w·s - w²/2, or as w·s where
@@ -54,20 +62,40 @@ class Timer {
  public:
   Timer(const CostModel& costs, model::LayerCost& cost) : costs_(costs), cost_(cost) {}
 
+  /// The same for operators whose forward runs once more with selective recomputation.
+  Timer again_if(bool recomputed) const {
+    Timer timer = *this;
+    timer.again_ = recomputed;
+    return timer;
+  }
+
   /// y[tokens,out] = x[tokens,in]·W; backward is dx = dy·Wᵀ and dW += xᵀ·dy, the latter
   /// accumulated in fp32 (one read and one write of the gradient).
-  void linear(double tokens, double in, double out) { product(tokens, in, out, tokens * in); }
+  void linear(double tokens, double in, double out) {
+    linear(tokens, in, out, costs_.precision().activation_bytes);
+  }
+
+  /// The same with results of `output_bytes`.
+  void linear(double tokens, double in, double out, double output_bytes) {
+    product({tokens, out, in, output_bytes}, tokens * in);
+  }
+
+  /// `groups` products with weights of their own, of `tokens` each, in one kernel.
+  void grouped_linear(double groups, double tokens, double in, double out) {
+    product({tokens, out, in, costs_.precision().activation_bytes, groups}, groups * tokens * in);
+  }
 
   /// A convolution as the product it is computed as: `in` is kernel size times input channels, of
   /// which only `input_elements` differ.
   void convolution(double pixels, double in, double out, double input_elements) {
-    product(pixels, in, out, input_elements);
+    product({pixels, out, in, costs_.precision().activation_bytes}, input_elements);
   }
 
-  void attention(Attention op) {
-    forward(op);
+  /// In `steps` steps, of which `op` is one.
+  void attention(Attention op, double steps = 1) {
+    forward(op, steps);
     op.backward = true;
-    backward(op);
+    backward(op, steps);
   }
 
   /// An element-wise or normalisation kernel, by the activations it moves in each direction.
@@ -92,14 +120,14 @@ class Timer {
   }
 
  private:
-  void product(double tokens, double in, double out, double input_elements) {
+  void product(const Matmul& op, double input_elements) {
     const double bytes = costs_.precision().activation_bytes;
-    forward(Matmul{tokens, out, in, bytes});
-    backward(Matmul{tokens, in, out, bytes});
-    backward(Matmul{in, out, tokens, 2 * kFp32});
+    forward(op);
+    backward(Matmul{op.m, op.k, op.n, bytes, op.groups});
+    backward(Matmul{op.k, op.n, op.m, 2 * kFp32, op.groups});
     if (costs_.precision().operand_bytes < bytes) {
       forward(MemoryBound{cast_bytes(input_elements)});
-      backward(MemoryBound{cast_bytes(tokens * out)});
+      backward(MemoryBound{cast_bytes(op.groups * op.m * op.n)});
     }
   }
 
@@ -109,11 +137,18 @@ class Timer {
     return elements * (costs_.precision().activation_bytes + 2 * costs_.precision().operand_bytes);
   }
 
-  void forward(const Operator& op) { cost_.forward_s += costs_.seconds(op); }
-  void backward(const Operator& op) { cost_.backward_s += costs_.seconds(op); }
+  void forward(const Operator& op, double times = 1) {
+    const double seconds = times * costs_.seconds(op);
+    cost_.forward_s += seconds;
+    if (again_) cost_.selective_s += seconds;
+  }
+  void backward(const Operator& op, double times = 1) {
+    cost_.backward_s += times * costs_.seconds(op);
+  }
 
   const CostModel& costs_;
   model::LayerCost& cost_;
+  bool again_ = false;
 };
 
 /// Appends the collectives of tensor parallelism. A hidden state enters a split region through
@@ -125,11 +160,16 @@ class Messages {
       : share_(share), bytes_(share.tokens * width * activation_bytes), cost_(cost) {}
 
   /// In front of a column-parallel product. With sequence parallelism its input is saved sharded
-  /// and gathered again for the weight gradient.
+  /// and gathered again for the weight gradient. Gathered input and its whole gradient
+  /// are alive at once in backward (LinearWithGradAccumulationAndAsyncCommunication in
+  /// NVIDIA/Megatron-LM, megatron/core/tensor_parallel/layers.py).
   void enter();
 
   /// Behind a row-parallel product or a lookup in a split table.
   void leave();
+
+  /// Behind a column-parallel product whose whole output every device goes on with.
+  void collect();
 
   /// Maximum, sum of exponentials and target logit of every token, in fp32.
   void loss();

@@ -13,15 +13,7 @@ using model::Projection;
 using model::Tower;
 
 Share share_of(const Architecture& a, std::int64_t tokens, const Drawing& d) {
-  return make_share(a, d.options, tokens, d.tp, d.micro_batch);
-}
-
-Tensor draw_blocks(Transformer& transformer, const Architecture& a, const std::string& prefix,
-                   Tensor state, const Transformer::Memory* memory = nullptr) {
-  for (std::int64_t i = 0; i < a.layers; ++i) {
-    state = transformer.block(prefix + "layer." + std::to_string(i), "", i, state, memory);
-  }
-  return state;
+  return make_share(a, d.options, tokens, d.degrees);
 }
 
 /// Products in front of a tower's blocks or behind them. They are replicated over the group, and
@@ -78,7 +70,7 @@ Tensor draw_tower(const Tower& tower, const Drawing& d) {
   const Share share = share_of(tower.blocks, d.options.tokens_of(tower.id, tower.tokens), d);
   Transformer transformer(d.draft, d.costs, share);
   const Tensor stem = draw_stem(transformer, tower, share, d);
-  const Tensor state = draw_blocks(transformer, tower.blocks, tower.id + ".", stem);
+  const Tensor state = draw_blocks(transformer, tower.blocks, tower.id + ".", stem, d);
   return draw_projector(tower, share, state, d);
 }
 
@@ -87,10 +79,26 @@ void draw_language_model(const Architecture& a, const std::vector<Tensor>& merge
   const Share share = share_of(a, d.options.sequence, d);
   Transformer transformer(d.draft, d.costs, share);
   const Tensor embedded = transformer.embedding("embedding", merged);
-  transformer.head("head", draw_blocks(transformer, a, "", embedded));
+  const Tensor state = draw_blocks(transformer, a, "", embedded, d);
+  std::vector<Tensor> predictions;
+  for (std::int64_t i = 0; i < a.mtp_layers; ++i) {
+    predictions.push_back(transformer.prediction("mtp." + std::to_string(i), a.layers + i,
+                                                 i == 0 ? state : predictions.back()));
+  }
+  transformer.head("head", state, predictions);
 }
 
 }  // namespace
+
+Tensor draw_blocks(Transformer& transformer, const Architecture& a, const std::string& prefix,
+                   Tensor state, const Drawing& d, const Transformer::Memory* memory) {
+  for (std::int64_t i = 0; i < a.layers; ++i) {
+    const std::size_t first = d.draft.layers().size();
+    state = transformer.block(prefix + "layer." + std::to_string(i), "", i, state, memory);
+    d.draft.count_layer(first);
+  }
+  return state;
+}
 
 void draw(const Architecture& model, const Drawing& d) { draw_language_model(model, {}, d); }
 
@@ -99,14 +107,14 @@ void draw(const model::EncoderDecoder& model, const Drawing& d) {
   Transformer encoder(d.draft, d.costs, encoder_share);
   const Tensor encoded = encoder.norm(
       "encoder.norm",
-      draw_blocks(encoder, model.encoder, "encoder.", encoder.embedding("encoder.embedding")));
+      draw_blocks(encoder, model.encoder, "encoder.", encoder.embedding("encoder.embedding"), d));
 
   const Share decoder_share =
       share_of(model.decoder, d.options.tokens_of("decoder", d.options.sequence), d);
   Transformer decoder(d.draft, d.costs, decoder_share);
   const Tensor embedded = decoder.embedding("decoder.embedding");
   const Transformer::Memory memory{encoded, encoder_share};
-  decoder.head("head", draw_blocks(decoder, model.decoder, "decoder.", embedded, &memory));
+  decoder.head("head", draw_blocks(decoder, model.decoder, "decoder.", embedded, d, &memory));
 }
 
 void draw(const model::Multimodal& model, const Drawing& d) {

@@ -21,14 +21,15 @@ constexpr double kKernel = 9;  // 3x3
 /// `transformer.i`, `proj_out`. The norms include the activation function behind them.
 ///
 /// Every convolution keeps its input, and every norm its input and, for the activation function
-/// behind it, its output.
+/// behind it, its output. Selective recomputation, with fused attention, drops what norms and
+/// activation functions put out.
 class UNetDrawing {
  public:
   UNetDrawing(const UNet& unet, const Drawing& d)
       : unet_(unet),
         d_(d),
         bytes_(d.costs.precision().activation_bytes),
-        images_(static_cast<double>(d.micro_batch)),
+        images_(static_cast<double>(d.degrees.micro_batch)),
         text_tokens_(d.options.tokens_of("text", unet.context_tokens)) {}
 
   void run() {
@@ -49,6 +50,10 @@ class UNetDrawing {
   model::LayerCost& cost(Op op) { return d_.draft.cost(op); }
   Timer timer(Op op) { return Timer(d_.costs, d_.draft.cost(op)); }
   void keep(Op op, double elements) { d_.draft.cost(op).activation_bytes += bytes_ * elements; }
+  void keep_output(Op op, double elements) {
+    if (!d_.options.fused_attention) return keep(op, elements);
+    d_.draft.keep_unless_selective(op, bytes_ * elements);
+  }
   void hold(Op op, std::int64_t count) {
     d_.draft.cost(op).parameters += static_cast<double>(count);
   }
@@ -81,20 +86,21 @@ class UNetDrawing {
     cost(op).checkpoint_bytes = text_.bytes;
   }
 
+  /// Its input is for the caller to keep.
   void convolve(Op op, const UNetLayer& layer, std::int64_t in, std::int64_t out,
                 double input_elements) {
     timer(op).convolution(pixels(layer), kKernel * static_cast<double>(in),
                           static_cast<double>(out), input_elements);
-    keep(op, input_elements);
     hold(op, model::convolution_parameters(in, out));
   }
 
   /// A norm with learned scale and shift, and an activation function.
   void normalise(Op op, double elements, std::int64_t channels) {
-    Timer time = timer(op);
+    Timer time = timer(op).again_if(d_.options.fused_attention);
     time.norm(elements);
     time.activation(elements, elements);
-    keep(op, 2 * elements);
+    keep(op, elements);
+    keep_output(op, elements);
     hold(op, 2 * channels);
   }
 
@@ -106,6 +112,7 @@ class UNetDrawing {
     const double input = layer.kind == UNetLayerKind::kDownsample ? 4 * area : area;
     if (layer.kind == UNetLayerKind::kUpsample) timer(op).activation(area / 4, area);
     convolve(op, layer, layer.in, layer.out, input);
+    keep(op, input);
     if (outputs_.empty()) {
       cost(op).checkpoint_bytes = bytes_ * input;
     } else {
@@ -116,23 +123,27 @@ class UNetDrawing {
 
   Tensor draw_resnet(const UNetLayer& layer) {
     const auto add = [&](const char* name) { return d_.draft.add(layer.id, "resnet", name); };
+    const std::size_t first = d_.draft.layers().size();
     Tensor input = outputs_.back();
     if (layer.skip > 0) input = draw_concatenation(layer, add("concat"));
     const Op norm1 = add("norm1");
     const Op conv1 = add("conv1");
     const Op norm2 = add("norm2");
     const Op conv2 = add("conv2");
+    d_.draft.count_layer(first);
     const double before = pixels(layer) * static_cast<double>(layer.channels());
     const double after = pixels(layer) * static_cast<double>(layer.out);
 
     normalise(norm1, before, layer.channels());
     convolve(conv1, layer, layer.channels(), layer.out, before);
+    keep_output(conv1, before);
     timer(conv1).linear(images_, static_cast<double>(unet_.time_width()),
                         static_cast<double>(layer.out));
     timer(conv1).residual(after);
     hold(conv1, unet_.time_width() * layer.out + layer.out);
     normalise(norm2, after, layer.out);
     convolve(conv2, layer, layer.out, layer.out, after);
+    keep_output(conv2, after);
 
     d_.draft.connect(input, norm1);
     d_.draft.connect(image(norm1, layer, layer.channels()), conv1);
@@ -169,18 +180,18 @@ class UNetDrawing {
 
   Tensor draw_transformer(const UNetLayer& layer, const Tensor& input) {
     const model::Architecture blocks = transformer_of(unet_, layer);
-    const Share share =
-        make_share(blocks, d_.options, layer.size * layer.size, d_.tp, d_.micro_batch);
-    const Share text_share = make_share(blocks, d_.options, text_tokens_, d_.tp, d_.micro_batch);
+    const Share share = make_share(blocks, d_.options, layer.size * layer.size, d_.degrees);
+    const Share text_share = make_share(blocks, d_.options, text_tokens_, d_.degrees);
     const Transformer::Memory memory{text_, text_share};
     Transformer transformer(d_.draft, d_.costs, share);
 
     const auto prefix = [](std::int64_t i) { return "transformer." + std::to_string(i) + "."; };
     const Op enter = d_.draft.add(layer.id, prefix(0) + "attention", "proj_in");
-    timer(enter).norm(share.rows());
+    timer(enter).again_if(d_.options.fused_attention).norm(share.rows());
     project(enter, share);
     hold(enter, 2 * layer.out);
     keep(enter, share.rows());
+    keep_output(enter, share.rows());
     d_.draft.connect(input, enter);
     Tensor state = transformer.hidden_state(enter);
     for (std::int64_t i = 0; i < layer.depth; ++i) {
@@ -188,6 +199,7 @@ class UNetDrawing {
     }
     const Op leave = d_.draft.add(layer.id, prefix(layer.depth - 1) + "mlp", "proj_out");
     project(leave, share);
+    keep(leave, share.rows());
     timer(leave).residual(share.rows());
     d_.draft.connect(state, leave);
     d_.draft.connect(input, leave);
@@ -196,7 +208,6 @@ class UNetDrawing {
 
   void project(Op op, const Share& share) {
     timer(op).linear(share.tokens, share.hidden(), share.hidden());
-    keep(op, share.rows());
     hold(op, share.a.hidden * share.a.hidden + share.a.hidden);
   }
 
@@ -209,6 +220,7 @@ class UNetDrawing {
     const double output = pixels(layer) * static_cast<double>(layer.out);
     normalise(norm, input, layer.in);
     convolve(convolution, layer, layer.in, layer.out, input);
+    keep_output(convolution, input);
     timer(loss).elementwise(2 * output, 3 * output);
     keep(loss, 2 * output);
     d_.draft.connect(outputs_.back(), norm);

@@ -100,14 +100,14 @@ void serialize(Archive& archive, nestplan::model::NetworkLevel& level, const uns
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::HierarchySpec& network, const unsigned) {
-  auto& [collectives, levels] = network;
-  exchange(archive, collectives, levels);
+  auto& [collectives, levels, devices] = network;
+  exchange(archive, collectives, levels, devices);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Cluster& cluster, const unsigned) {
-  auto& [name, device, network] = cluster;
-  exchange(archive, name, device, network);
+  auto& [name, device, network, host_memory] = cluster;
+  exchange(archive, name, device, network, host_memory);
 }
 
 template <class Archive>
@@ -139,7 +139,8 @@ void serialize(Archive& archive, nestplan::model::PlanOptions& options, const un
   auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
          per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision] = options;
   exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
-           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision);
+           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target,
+           precision);
 }
 
 template <class Archive>

@@ -32,6 +32,8 @@ struct Keys {
 };
 
 constexpr Keys kModern{.kv_heads = "num_key_value_heads", .head_dim = "head_dim"};
+/// With latent attention the head dimensions are given part by part.
+constexpr Keys kLatent{.head_dim = "v_head_dim"};
 constexpr Keys kGpt2{.layers = "n_layer",
                      .hidden = "n_embd",
                      .heads = "n_head",
@@ -86,14 +88,6 @@ Architecture bert_like() {
 }
 
 void set_attention_bias(Architecture& a, bool bias) { a.bias.qkv = a.bias.attention_output = bias; }
-
-/// The same window in the blocks from `first` on, except every `period`-th (0: no exception).
-void set_window(Architecture& a, std::int64_t window, std::int64_t first, std::int64_t period) {
-  a.windows.assign(static_cast<std::size_t>(a.layers), 0);
-  for (std::int64_t i = first; i < a.layers; ++i) {
-    if (period == 0 || (i + 1) % period != 0) a.windows[static_cast<std::size_t>(i)] = window;
-  }
-}
 
 void read_llama(const Config& config, Architecture& a) {
   set_attention_bias(a, config.flag("attention_bias", false));
@@ -230,6 +224,7 @@ struct Family {
   double dropout;      ///< default of keys.dropout
   const char* needed;  ///< a key whose default belongs to one checkpoint, so it must be given
   void (*read)(const Config&, Architecture&);
+  bool experts = false;
 };
 
 const std::vector<Family>& families() {
@@ -251,6 +246,15 @@ const std::vector<Family>& families() {
       {"bloom", kBloom, gpt_like(), true, 0, "", read_bloom},
       {"bert", kBert, bert_like(), true, 0.1, "", read_bert},
       {"roberta", kBert, bert_like(), true, 0.1, "", read_roberta},
+      {"mixtral", kModern, llama_like(), false, 0, "num_key_value_heads", read_mixtral, true},
+      {"qwen2_moe", kModern, llama_like(), false, 0, "num_key_value_heads", read_qwen2_moe, true},
+      {"qwen3_moe", kModern, llama_like(), false, 0, "head_dim", read_qwen3_moe, true},
+      {"gpt_oss", kModern, llama_like(), false, 0, "head_dim", read_gpt_oss, true},
+      {"deepseek", kModern, llama_like(), false, 0, "", read_deepseek, true},
+      {"deepseek_v2", kLatent, llama_like(), false, 0, "v_head_dim", read_deepseek_latent, true},
+      {"deepseek_v3", kLatent, llama_like(), false, 0, "v_head_dim", read_deepseek_latent, true},
+      {"kimi_k2", kLatent, llama_like(), false, 0, "v_head_dim", read_deepseek_latent, true},
+      {"glm4_moe", kModern, llama_like(), false, 0, "head_dim", read_glm4_moe, true},
   };
   return table;
 }
@@ -263,12 +267,9 @@ struct OtherKind {
 
 const std::vector<OtherKind>& other_kinds() {
   static const std::vector<OtherKind> table{
-      {"a mixture of experts",
-       {"mixtral",     "qwen2_moe", "qwen3_moe", "deepseek",   "deepseek_v2",
-        "deepseek_v3", "kimi_k2",   "dbrx",      "gpt_oss",    "llama4",
-        "llama4_text", "phimoe",    "olmoe",     "granitemoe", "glm4_moe",
-        "jamba",       "arctic",    "grok-1",    "minimax",    "switch_transformers",
-        "nllb-moe"}},
+      {"a mixture of experts of another design",
+       {"dbrx", "llama4", "llama4_text", "phimoe", "olmoe", "granitemoe", "jamba", "arctic",
+        "grok-1", "minimax", "switch_transformers", "nllb-moe"}},
       {"an encoder-decoder of another design than t5",
        {"umt5", "longt5", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "fsmt",
         "led", "prophetnet", "whisper", "encoder-decoder"}},
@@ -294,6 +295,8 @@ const std::vector<OtherReader>& other_readers() {
       {"qwen2_5_omni", read_as<read_omni>},
       {"qwen2_5_omni_thinker", read_as<read_omni>},
       {"UNet2DConditionModel", read_as<read_unet>},
+      {"DiTTransformer2DModel", read_as<read_dit>},
+      {"Transformer2DModel", read_as<read_dit>},
   };
   return table;
 }
@@ -312,7 +315,7 @@ const Family* find_family(const std::string& type) {
 }
 
 [[noreturn]] void refuse(const Field& field, const std::string& type) {
-  std::vector<std::string> types = dense_types();
+  std::vector<std::string> types = transformer_types();
   for (const OtherReader& reader : other_readers()) types.emplace_back(reader.type);
   for (const OtherKind& other : other_kinds()) {
     if (std::find(other.types.begin(), other.types.end(), type) != other.types.end()) {
@@ -326,11 +329,11 @@ const Family* find_family(const std::string& type) {
 }
 
 /// A dense family's name on a config that has experts all the same.
-void reject_experts(const Config& config) {
+void reject_experts(const Config& config, const char* type) {
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     const auto experts = config.find(key);
     if (experts && experts->integer(0, kLargestWidth) > 1) {
-      experts->fail("is a mixture of experts; only dense models can be read");
+      experts->fail("is a mixture of experts, which " + std::string(type) + " models are not");
     }
   }
 }
@@ -379,16 +382,23 @@ std::string name_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::vector<std::string> dense_types() {
+void set_window(Architecture& a, std::int64_t window, std::int64_t first, std::int64_t period) {
+  a.windows.assign(static_cast<std::size_t>(a.layers), 0);
+  for (std::int64_t i = first; i < a.layers; ++i) {
+    if (period == 0 || (i + 1) % period != 0) a.windows[static_cast<std::size_t>(i)] = window;
+  }
+}
+
+std::vector<std::string> transformer_types() {
   std::vector<std::string> types;
   for (const Family& family : families()) types.emplace_back(family.type);
   return types;
 }
 
-model::Architecture read_dense(const Config& config, const std::string& type,
-                               const std::string& name) {
+model::Architecture read_transformer(const Config& config, const std::string& type,
+                                     const std::string& name) {
   const Family& family = *find_family(type);
-  reject_experts(config);
+  if (!family.experts) reject_experts(config, family.type);
   Architecture a = family.design;
   a.name = name;
   a.family = family.type;
@@ -416,7 +426,7 @@ model::Model parse_model(std::string_view text, const std::filesystem::path& fil
   const auto class_name = config.find("_class_name");
   const Field field = class_name ? *class_name : config.at("model_type");
   const std::string type = field.text();
-  if (find_family(type) != nullptr) return read_dense(config, type, name_of(file));
+  if (find_family(type) != nullptr) return read_transformer(config, type, name_of(file));
   for (const OtherReader& reader : other_readers()) {
     if (type == reader.type) return reader.read(config, type, name_of(file));
   }

@@ -55,10 +55,23 @@ class Config {
 /// The file may name the model or not: `name` is that of its directory.
 /// All throw InvalidInput naming the field.
 
-/// A dense decoder or encoder; `type` is one of `dense_types()`.
-model::Architecture read_dense(const Config& config, const std::string& type,
-                               const std::string& name);
-std::vector<std::string> dense_types();
+/// A decoder or encoder, dense or with experts; `type` is one of `transformer_types()`.
+model::Architecture read_transformer(const Config& config, const std::string& type,
+                                     const std::string& name);
+std::vector<std::string> transformer_types();
+
+/// The same window in the blocks from `first` on, except every `period`-th (0: no exception).
+void set_window(model::Architecture& a, std::int64_t window, std::int64_t first,
+                std::int64_t period);
+
+/// What families with experts say beyond the widths that all have: see huggingface_moe.cpp.
+void read_mixtral(const Config& config, model::Architecture& a);
+void read_qwen2_moe(const Config& config, model::Architecture& a);
+void read_qwen3_moe(const Config& config, model::Architecture& a);
+void read_gpt_oss(const Config& config, model::Architecture& a);
+void read_deepseek(const Config& config, model::Architecture& a);
+void read_deepseek_latent(const Config& config, model::Architecture& a);
+void read_glm4_moe(const Config& config, model::Architecture& a);
 
 /// `t5` and `mt5`.
 model::EncoderDecoder read_t5(const Config& config, const std::string& type,
@@ -66,6 +79,10 @@ model::EncoderDecoder read_t5(const Config& config, const std::string& type,
 
 /// What `qwen2_5_omni` calls its thinker: a vision and an audio tower and a language model.
 model::Multimodal read_omni(const Config& config, const std::string& type, const std::string& name);
+
+/// `DiTTransformer2DModel` of diffusers, and `Transformer2DModel` if it is one.
+model::DiffusionTransformer read_dit(const Config& config, const std::string& type,
+                                     const std::string& name);
 
 /// `UNet2DConditionModel` of diffusers.
 model::UNet read_unet(const Config& config, const std::string& type, const std::string& name);

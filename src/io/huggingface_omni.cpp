@@ -117,7 +117,7 @@ model::Multimodal read_omni(const Config& config, const std::string& type,
   model::Multimodal model;
   model.name = name;
   model.family = type;
-  model.text = read_dense(thinker.part("text_config"), "qwen2", name);
+  model.text = read_transformer(thinker.part("text_config"), "qwen2", name);
   model.text.tied_embeddings = thinker.flag("tie_word_embeddings", false);
   model.towers = {read_vision(thinker.part("vision_config"), model.text.hidden),
                   read_audio(thinker.part("audio_config"), model.text.hidden)};

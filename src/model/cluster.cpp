@@ -1,5 +1,7 @@
 #include "nestplan/model/cluster.hpp"
 
+#include <algorithm>
+
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::model {
@@ -11,7 +13,7 @@ std::int64_t Cluster::devices() const {
       throw InvalidInput("the product of the network's fan-outs is beyond 64 bits");
     }
   }
-  return product;
+  return std::min(product, network.devices.value_or(product));
 }
 
 }  // namespace nestplan::model

@@ -14,7 +14,10 @@ std::int64_t total_parameters(const Model& model) {
   return std::visit([](const auto& m) { return total_parameters(m); }, model);
 }
 
-bool has_sequence(const Model& model) { return !std::holds_alternative<UNet>(model); }
+bool has_sequence(const Model& model) {
+  return !std::holds_alternative<UNet>(model) &&
+         !std::holds_alternative<DiffusionTransformer>(model);
+}
 
 std::int64_t max_positions(const Model& model) {
   if (const auto* m = std::get_if<Architecture>(&model)) return m->max_positions;

@@ -219,12 +219,15 @@ TEST(Activations, OfAGptBlockAreThePublishedThirtyFour) {
   EXPECT_DOUBLE_EQ(cost_of(dry, 1).activation_bytes, 32 * sbh + log_sum_exp);
 }
 
-TEST(Activations, OfTheHeadHoldTheLogits) {
+TEST(Activations, OfTheHeadAreItsInputsAndTheLogitsOnlyWhileItWorks) {
   const model::Graph graph = build_graph(llama3_8b(), h100(), options(8192, {1, 4}));
   const double rows = 8192.0 * 4096;
   const double logits = 8192.0 * 128512;  // 128256 is padded to 128·4 for tp 4, unpadded for tp 1
-  EXPECT_DOUBLE_EQ(cost_of(graph, 33).activation_bytes, 4 * rows + 6 * 8192.0 * 128256);
-  EXPECT_DOUBLE_EQ(cost_of(graph, 33, 1).activation_bytes, (4 * rows + 6 * logits) / 4);
+  EXPECT_DOUBLE_EQ(cost_of(graph, 33).activation_bytes, 4 * rows);
+  EXPECT_DOUBLE_EQ(cost_of(graph, 33).working_bytes, 6 * 8192.0 * 128256);
+  EXPECT_DOUBLE_EQ(cost_of(graph, 33, 1).activation_bytes, 4 * rows / 4);
+  // with the gathered input of the output layer, and its gradient
+  EXPECT_DOUBLE_EQ(cost_of(graph, 33, 1).working_bytes, 6 * logits / 4 + 2 * 2 * rows);
 }
 
 TEST(Collectives, AreThoseOfSequenceParallelism) {
@@ -389,7 +392,8 @@ TEST(Degrees, ThatDoNotFitAreDroppedWithAReason) {
   const model::Graph graph = build_graph(a, h100(), options(4096, {1, 2, 3, 4, 8}), &dropped);
   EXPECT_EQ(graph.strategies.size(), 3U);
   ASSERT_EQ(dropped.size(), 2U);
-  EXPECT_EQ(dropped[0].tp, 3);
+  EXPECT_EQ(dropped[0].kind, "tp");
+  EXPECT_EQ(dropped[0].degree, 3);
   EXPECT_EQ(dropped[0].reason, "tp 3 does not divide the attention heads (28)");
   EXPECT_EQ(dropped[1].reason, "tp 8 does not divide the attention heads (28)");
   a.heads = 32;

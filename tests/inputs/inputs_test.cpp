@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <variant>
 
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
@@ -26,13 +27,31 @@ void expect_provenance(const std::filesystem::path& file) {
 
 // Published totals; the model cards' sizes to the last digit where there are weights.
 TEST(Inputs, EveryModelHasItsPublishedSize) {
-  std::map<std::string, std::int64_t> published{
-      {"llama-2-7b", 6'738'415'616},      {"llama-3.1-8b", 8'030'261'248},
-      {"llama-3.1-70b", 70'553'706'496},  {"llama-3.1-405b", 405'853'388'800},
-      {"mistral-7b", 7'241'732'096},      {"qwen2.5-7b", 7'615'616'512},
-      {"bert-large", 335'174'458},        {"gpt-3-175b", 174'604'259'328},
-      {"t5-11b", 11'307'321'344},         {"flan-t5-xxl", 11'135'332'352},
-      {"qwen2.5-omni-7b", 8'931'813'888}, {"sdxl-unet", 2'567'463'684}};
+  std::map<std::string, std::int64_t> published{{"llama-2-7b", 6'738'415'616},
+                                                {"llama-3.1-8b", 8'030'261'248},
+                                                {"llama-3.1-70b", 70'553'706'496},
+                                                {"llama-3.1-405b", 405'853'388'800},
+                                                {"mistral-7b", 7'241'732'096},
+                                                {"qwen2.5-7b", 7'615'616'512},
+                                                {"bert-large", 335'174'458},
+                                                {"gpt-3-175b", 174'604'259'328},
+                                                {"t5-11b", 11'307'321'344},
+                                                {"flan-t5-xxl", 11'135'332'352},
+                                                {"qwen2.5-omni-7b", 8'931'813'888},
+                                                {"sdxl-unet", 2'567'463'684},
+                                                {"mixtral-8x7b", 46'702'792'704},
+                                                {"mixtral-8x22b", 140'630'071'296},
+                                                {"qwen1.5-moe-a2.7b", 14'315'784'192},
+                                                {"qwen3-30b-a3b", 30'532'122'624},
+                                                {"qwen3-235b-a22b", 235'093'634'560},
+                                                {"deepseek-v2-lite", 15'706'484'224},
+                                                {"deepseek-v3", 671'026'404'352},
+                                                {"kimi-k2", 1'026'408'209'408},
+                                                {"gpt-oss-20b", 20'914'757'184},
+                                                {"gpt-oss-120b", 116'829'156'672},
+                                                {"gpt-oss-20b", 20'914'757'184},
+                                                {"kimi-k2", 1'026'408'209'408},
+                                                {"dit-xl-2-256", 749'826'464}};
   for (const auto& entry : std::filesystem::directory_iterator(kInputs / "models")) {
     const model::Model m = io::read_model(entry.path());
     expect_provenance(entry.path() / "config.json");
@@ -44,8 +63,78 @@ TEST(Inputs, EveryModelHasItsPublishedSize) {
   EXPECT_TRUE(published.empty());
 }
 
+// As far as the papers and model cards say: 12.9 B, 39 B, 2.7 B, 3.3 B, 22 B, 2.4 B (without
+// embeddings), 37 B, 32.6 B, 3.6 B and 5.1 B (both without embeddings).
+TEST(Inputs, MixturesHaveTheirPublishedActiveSize) {
+  const auto active = [](const char* name) {
+    return static_cast<double>(active_parameters(io::read_architecture(kInputs / "models" / name)));
+  };
+  EXPECT_NEAR(active("mixtral-8x7b"), 12.9e9, 0.05e9);
+  EXPECT_NEAR(active("mixtral-8x22b"), 39e9, 0.5e9);
+  EXPECT_NEAR(active("qwen1.5-moe-a2.7b"), 2.7e9, 0.05e9);
+  EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3e9, 0.06e9);
+  EXPECT_NEAR(active("qwen3-235b-a22b"), 22e9, 0.5e9);
+  EXPECT_NEAR(active("deepseek-v2-lite") - 102400 * 2048, 2.4e9, 0.06e9);
+  EXPECT_NEAR(active("deepseek-v3"), 37e9, 0.6e9);
+  EXPECT_NEAR(active("kimi-k2"), 32.6e9, 0.3e9);
+  EXPECT_NEAR(active("gpt-oss-20b") - 201088 * 2880, 3.6e9, 0.05e9);
+  EXPECT_NEAR(active("gpt-oss-120b") - 201088 * 2880, 5.1e9, 0.05e9);
+}
+
+// 11.5 B beside the shared embedding and output layer (README_WEIGHTS.md of
+// huggingface.co/deepseek-ai/DeepSeek-V3).
+TEST(Inputs, ThePredictionModuleHasItsPublishedSize) {
+  const auto a = io::read_architecture(kInputs / "models" / "deepseek-v3");
+  EXPECT_EQ(a.mtp_layers, 1);
+  EXPECT_NEAR(static_cast<double>(mtp_parameters(a)), 11.5e9, 0.15e9);
+}
+
+/// A fact that may not be known.
+void expect_fact(const nlohmann::json& fact, const char* key, std::int64_t value) {
+  if (!fact.at(key).is_null()) {
+    EXPECT_EQ(fact.at(key), value) << fact.at("name") << " " << key;
+  }
+}
+
+TEST(Inputs, MixturesAreAsTheFactsSay) {
+  const auto file =
+      std::filesystem::path(NESTPLAN_SOURCE_DIR).parent_path() / "shared" / "facts" / "models.json";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no reference data at " << file;
+  const std::map<std::string, std::string> names{{"Mixtral-8x7B", "mixtral-8x7b"},
+                                                 {"Mixtral-8x22B", "mixtral-8x22b"},
+                                                 {"Qwen3-30B-A3B", "qwen3-30b-a3b"},
+                                                 {"Qwen3-235B-A22B", "qwen3-235b-a22b"},
+                                                 {"DeepSeek-V2-Lite-16B", "deepseek-v2-lite"},
+                                                 {"DeepSeek-V3-671B", "deepseek-v3"},
+                                                 {"Kimi-K2-1T", "kimi-k2"},
+                                                 {"gpt-oss-120b", "gpt-oss-120b"}};
+  std::ifstream stream(file);
+  std::size_t found = 0;
+  for (const nlohmann::json& fact : nlohmann::json::parse(stream)) {
+    const auto name = fact.contains("name") ? names.find(fact["name"]) : names.end();
+    if (name == names.end()) continue;
+    ++found;
+    const auto a = io::read_architecture(kInputs / "models" / name->second);
+    expect_fact(fact, "layers", a.layers);
+    expect_fact(fact, "hidden", a.hidden);
+    expect_fact(fact, "heads", a.heads);
+    expect_fact(fact, "kv_heads", a.kv_heads);
+    expect_fact(fact, "vocab", a.vocab);
+    expect_fact(fact, "experts", a.moe->experts);
+    expect_fact(fact, "experts_per_token", a.moe->top_k);
+    expect_fact(fact, "moe_ffn", a.moe->expert_ffn);
+    const auto total = fact.at("derived_matrix_params_b");
+    if (!total.is_null()) {
+      EXPECT_NEAR(static_cast<double>(total_parameters(a)) / 1e9, total, 0.0005 * double{total});
+    }
+  }
+  EXPECT_EQ(found, names.size());
+}
+
 cost::ProfileOptions default_options(const model::Model& m) {
   cost::ProfileOptions options;
+  const auto* architecture = std::get_if<model::Architecture>(&m);
+  if (architecture != nullptr && architecture->moe) options.ep = {1, 8};
   if (!has_sequence(m)) return options;
   options.sequence = max_positions(m) > 0 ? std::min<std::int64_t>(4096, max_positions(m)) : 4096;
   return options;
@@ -53,11 +142,13 @@ cost::ProfileOptions default_options(const model::Model& m) {
 
 TEST(Inputs, EveryModelPlansAtOnce) {
   model::Problem problem;
-  problem.cluster = io::read_cluster(kInputs / "clusters" / "tpuv4-fat-tree-128.json");
   problem.options.global_batch = 128;
-  const auto network = cost::make_network(problem.cluster);
   for (const auto& entry : std::filesystem::directory_iterator(kInputs / "models")) {
     const model::Model m = io::read_model(entry.path());
+    const bool huge = total_parameters(m) > 500'000'000'000;
+    problem.cluster = io::read_cluster(
+        kInputs / "clusters" / (huge ? "tpuv4-fat-tree-512.json" : "tpuv4-fat-tree-128.json"));
+    const auto network = cost::make_network(problem.cluster);
     problem.graph = build_graph(m, problem.cluster.device, default_options(m));
     solver::SearchSettings settings;
     settings.time_limit_s = 20;  // a hundred times what it takes
@@ -91,7 +182,7 @@ TEST(Inputs, EveryClusterLoadsAndTimesEveryModel) {
     EXPECT_EQ(build_graph(llama, cluster.device, options).strategies.size(), 4U);
     ++clusters;
   }
-  EXPECT_EQ(clusters, 9);
+  EXPECT_EQ(clusters, 11);
 }
 
 TEST(Inputs, ClustersHaveTheSizeOfTheirName) {

@@ -160,6 +160,7 @@ class Scene {
         if (!cost) continue;
         cost->activation_bytes = static_cast<double>(dice_.between(0, 3)) / 2;
         cost->checkpoint_bytes = static_cast<double>(dice_.between(0, 3)) / 2;
+        if (cost->selective_bytes) cost->selective_bytes = cost->activation_bytes / 2;
       }
     }
   }

@@ -25,6 +25,7 @@ class Generator : private Dice {
     make_options();
     make_memory();
     if (extras_) make_extras();
+    if (extras_ && chance(25)) problem_.cluster.network.devices = between(1, devices());
     return problem_;
   }
 

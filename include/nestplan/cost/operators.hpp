@@ -25,10 +25,11 @@ struct Matmul {
   double n = 0;
   double k = 0;
   double output_bytes = 2;  ///< bytes moved per element of C
-  double flops() const { return 2 * m * n * k; }
+  double groups = 1;        ///< products of this shape in one kernel
+  double flops() const { return 2 * groups * m * n * k; }
 };
 
-/// Fused (flash) attention of `sequences` sequences on one device.
+/// The core of attention, softmax(Q·Kᵀ)·V, for `sequences` sequences on one device.
 struct Attention {
   double sequences = 0;
   double tokens = 0;  ///< per sequence
@@ -38,10 +39,15 @@ struct Attention {
   double pairs = 0;  ///< (query, key) pairs of one sequence that the mask admits
   bool backward = false;
   double kv_tokens = 0;  ///< keys of one sequence; 0: as many as there are queries
+  /// One (flash) kernel. Otherwise products, softmax and dropout one by one, which compute and move
+  /// the scores of all pairs, masked or not.
+  bool fused = true;
+  bool dropout = false;
 
   double keys() const { return kv_tokens > 0 ? kv_tokens : tokens; }
 
-  /// Two products forward, five backward (Dao et al., FlashAttention, arXiv 2205.14135).
+  /// Of the pairs that count: two products forward, five backward, one of them again the scores
+  /// (Dao et al., FlashAttention, arXiv 2205.14135).
   double flops() const { return (backward ? 10 : 4) * sequences * pairs * heads * head_dim; }
 };
 
@@ -77,6 +83,8 @@ class AnalyticalCostModel final : public CostModel {
  private:
   double time(const Matmul& op) const;
   double time(const Attention& op) const;
+  double unfused_time(const Attention& op) const;
+  double product_time(const Matmul& op, double flops, double operand_bytes) const;
   double time(const MemoryBound& op) const;
 
   Precision precision_;

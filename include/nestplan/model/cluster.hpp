@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct NetworkLevel {
 struct HierarchySpec {
   std::string collectives = "hierarchical-ring";
   std::vector<NetworkLevel> levels;
+  std::optional<std::int64_t> devices{};  ///< only the first so many are there; ≥ 1
   bool operator==(const HierarchySpec&) const = default;
 };
 
@@ -40,8 +42,9 @@ struct Cluster {
   std::string name;
   Device device;
   HierarchySpec network;
+  double host_memory_bytes = 0;  ///< of what a block of the nearest level shares; 0: not given
 
-  /// Product of the fan-outs.
+  /// Product of the fan-outs, or the first so many as the network is limited to.
   std::int64_t devices() const;
   bool operator==(const Cluster&) const = default;
 };

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "nestplan/model/architecture.hpp"
+#include "nestplan/model/diffusion_transformer.hpp"
 #include "nestplan/model/unet.hpp"
 
 namespace nestplan::model {
 
 /// Any model that can be read from a config.
-using Model = std::variant<Architecture, EncoderDecoder, Multimodal, UNet>;
+using Model = std::variant<Architecture, EncoderDecoder, Multimodal, UNet, DiffusionTransformer>;
 
 const std::string& name_of(const Model& model);
 const std::string& family_of(const Model& model);

@@ -174,10 +174,20 @@ struct SearchStats {
   std::vector<RankFigure> per_rank;
 };
 
+/// How far a search that found nothing was from device memory.
+struct MemoryShortfall {
+  double required_bytes = 0;   ///< on the fullest stage of the plan that comes nearest
+  double available_bytes = 0;  ///< that a plan may use
+  double state_bytes = 0;      ///< weights, gradients and optimizer state of the whole model, once
+  /// Of these devices: as many as hold that state alone, if nothing else took any memory.
+  std::int64_t least_devices = 0;
+};
+
 /// A complete plan with its cost.
 struct Plan {
   Status status = Status::kInfeasible;
   std::string reason;  ///< for kInfeasible: which limit binds, by how much, what would fit
+  std::optional<MemoryShortfall> shortfall;  ///< for kInfeasible, if that limit is memory
   Objective objective = Objective::k1F1B;
   double iteration_time_s = 0;
   double lower_bound_s = 0;
