@@ -4,11 +4,30 @@
 
 #include <algorithm>
 
+#include "nestplan/util/errors.hpp"
+
 namespace nestplan::solver {
 
 using targets::Candidate;
 using targets::Rule;
 using targets::Scope;
+
+namespace {
+
+/// Whether the edges leave one order of the layers only.
+bool in_a_row(const model::Graph& graph) {
+  const std::vector<int> order = model::topological_order(graph);
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = i;
+  std::vector<bool> feeds_next(order.size(), false);
+  for (const model::Edge& edge : graph.edges) {
+    if (place[at(edge.from)] + 1 == place[at(edge.to)]) feeds_next[place[at(edge.from)]] = true;
+  }
+  return std::count(feeds_next.begin(), feeds_next.end(), true) + 1 ==
+         static_cast<std::ptrdiff_t>(order.size());
+}
+
+}  // namespace
 
 Rules::Rules(const Instance& instance)
     : instance_(instance),
@@ -19,17 +38,21 @@ Rules::Rules(const Instance& instance)
   model_.model = problem.graph.dimensions;
   model_.precision = problem.options.precision;
   if (model_.model.hidden > 0) model_.tied_embeddings = !problem.graph.ties.empty();
-  model_.chain = instance.lattice().totally_ordered();
-  Candidate pipeline = model_;
-  pipeline.pp = 2;
+  model_.chain = in_a_row(problem.graph);
+  // A target that knows no pipeline for this model is asked about single stages only, which are all
+  // alike.
   const auto forbids = [&](std::optional<bool> Candidate::*freedom) {
-    Candidate free = pipeline;
-    free.*freedom = true;
-    return set_.broken(pipeline) == nullptr && set_.broken(free) != nullptr;
+    Candidate pipeline = model_;
+    pipeline.pp = 2;
+    pipeline.*freedom = true;
+    return set_.broken(pipeline) != nullptr;
   };
   same_strategy_ = forbids(&Candidate::per_stage_strategies);
   same_recompute_ = forbids(&Candidate::per_stage_recompute);
   same_shard_ = forbids(&Candidate::per_stage_zero);
+  if (!same_strategy_) {
+    throw InternalError("rules of depths are asked about one strategy for all stages");
+  }
 }
 
 Candidate Rules::of_strategy(const model::Strategy& strategy) const {

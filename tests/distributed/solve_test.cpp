@@ -8,6 +8,7 @@
 #include "nestplan/io/files.hpp"
 #include "support/branching.hpp"
 #include "support/random_problem.hpp"
+#include "support/row_problem.hpp"
 
 namespace nestplan::distributed {
 namespace {
@@ -66,6 +67,17 @@ TEST(DistributedSolve, EqualsSerialOnRandomProblems) {
     problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
     problem.options.per_stage_strategies = seed % 4 < 2;
     expect_same_plan(problem, world, "seed " + std::to_string(seed));
+  }
+}
+
+TEST(DistributedSolve, EqualsSerialOnInterleavedRows) {
+  const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
+  for (std::uint64_t seed = 0; seed < seeds(); ++seed) {
+    model::Problem problem = testing::row_problem(seed);
+    problem.options.vpp = {1, 2};
+    problem.options.per_stage_strategies = seed % 2 == 0;
+    if (seed % 3 == 0) problem.options.target = "megatron";
+    expect_same_plan(problem, world, "row " + std::to_string(seed));
   }
 }
 

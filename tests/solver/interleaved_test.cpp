@@ -12,58 +12,13 @@
 #include "support/brute_force.hpp"
 #include "support/dice.hpp"
 #include "support/random_problem.hpp"
+#include "support/row_problem.hpp"
 #include "support/seeds.hpp"
 
 namespace nestplan::solver {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
-
-/// Four to seven layers in a row, of two or three kinds, with the same bytes between them.
-model::Problem row_problem(std::uint64_t seed) {
-  testing::Dice dice(seed);
-  model::Problem problem = testing::random_problem(seed);
-  model::Graph& graph = problem.graph;
-  model::PlanOptions& options = problem.options;
-  const std::vector<model::Layer> kinds = graph.layers;
-  const auto layers = static_cast<int>(dice.between(4, 7));
-  graph.ties.clear();
-  graph.edges.clear();
-  graph.layers.clear();
-  std::size_t kind = 0;
-  for (int v = 0; v < layers; ++v) {
-    if (v > 0 && dice.chance(v == 1 || v + 1 == layers ? 70 : 15)) {
-      kind = (kind + 1) % kinds.size();
-    }
-    graph.layers.push_back(kinds[kind]);
-    graph.layers.back().id = "n" + std::to_string(v);
-    graph.layers.back().counted = !(dice.chance(40) && (v == 0 || v + 1 == layers));
-    if (v > 0) {
-      graph.edges.push_back({v - 1, v, std::vector<double>(graph.strategies.size(), 2e6)});
-    }
-  }
-  if (dice.chance(40)) {
-    model::Tie tie{{0, layers - 1}, {}};
-    for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
-      double parameters = 5e6;
-      for (const int layer : tie.layers) {
-        const auto& cost = graph.layers[static_cast<std::size_t>(layer)].costs[s];
-        if (cost) parameters = std::min(parameters, cost->parameters);
-      }
-      tie.parameters.push_back(parameters);
-    }
-    graph.ties.push_back(std::move(tie));
-  }
-  options.stages = {};
-  if (dice.chance(30)) options.stages.layout = model::StageConstraints::Layout::kEven;
-  options.schedule = model::Schedule::k1F1B;
-  options.pp.clear();
-  options.global_batch = dice.pick<std::int64_t>({4, 6, 8, 12});
-  options.objective = dice.chance(75) ? model::Objective::k1F1B : model::Objective::kPaper;
-  options.vpp = {dice.chance(80) ? 2 : 3};
-  problem.cluster.device.memory_bytes *= 0.4 + 0.1 * static_cast<double>(dice.between(0, 8));
-  return problem;
-}
 
 /// Every way to cut the row into chunks, every option of every stage, every legal configuration.
 class Enumeration {
@@ -199,7 +154,7 @@ TEST(Interleaved, EqualsEveryLayoutTried) {
   for (std::uint64_t seed = 0; seed < testing::seeds(250) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     testing::Dice dice(seed + 1'000'000);
-    model::Problem problem = row_problem(seed);
+    model::Problem problem = testing::row_problem(seed);
     thin_out(problem, dice);
     const auto network = cost::make_network(problem.cluster);
     const model::Plan plan = solve(problem, *network);
@@ -223,7 +178,7 @@ TEST(Interleaved, IsChosenWhereItIsFaster) {
   int chosen = 0, plain = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(250) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    model::Problem problem = row_problem(seed);
+    model::Problem problem = testing::row_problem(seed);
     const auto network = cost::make_network(problem.cluster);
     const auto best = [&](std::vector<std::int64_t> vpp) {
       model::Problem with = problem;
@@ -250,7 +205,7 @@ TEST(Interleaved, PlansAreCompletedToThemselves) {
   int seen = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const model::Problem problem = row_problem(seed);
+    const model::Problem problem = testing::row_problem(seed);
     const auto network = cost::make_network(problem.cluster);
     const model::Plan plan = solve(problem, *network);
     if (plan.status != model::Status::kOptimal) continue;

@@ -44,9 +44,14 @@ std::optional<cost::PlacedPlan> random_plan(const solver::Instance& instance,
     stage.layers = lattice.difference(outer, inner);
     stage.strategy = dice.pick(configuration.strategies);
     stage.position = random_start(instance.network(), end, dice);
-    stage.recompute = dice.pick(instance.options().recompute);
+    stage.recompute = configuration.recompute.value_or(dice.pick(instance.options().recompute));
     stage.zero = dice.pick(instance.options().zero);
     if (stage.zero > 0) stage.shard = dice.pick(instance.options().shard);
+    if (configuration.shard) {
+      const solver::ShardChoice& alike = solver::kShardChoices[at(*configuration.shard)];
+      stage.zero = alike.zero;
+      stage.shard = alike.span;
+    }
     for (const int layer : stage.layers) {
       const auto& costs = instance.problem().graph.layers[at(layer)].costs;
       if (!costs[at(stage.strategy)]) return std::nullopt;

@@ -1,12 +1,14 @@
 #include "support/brute_force.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <set>
 #include <tuple>
 #include <vector>
 
+#include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::testing {
@@ -23,6 +25,66 @@ bool allowed(const std::vector<T>& list, T value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// Asks the rules of the target about whole plans.
+class Target {
+ public:
+  explicit Target(const model::Problem& problem)
+      : problem_(problem), set_(targets::rule_set(problem.options.target)) {}
+
+  bool free() const { return problem_.options.target == "any"; }
+
+  /// The freest layout of those that the options and the framework allow.
+  model::StageConstraints::Layout layout() const {
+    using Layout = model::StageConstraints::Layout;
+    Layout layout = problem_.options.stages.layout;
+    while (!free() && layout != Layout::kEven && !set_.expresses(layout)) {
+      layout = layout == Layout::kAny ? Layout::kFirstLast : Layout::kEven;
+    }
+    return layout;
+  }
+
+  bool runs(const cost::PlacedPlan& plan, std::int64_t devices, std::int64_t microbatches,
+            bool chain) const {
+    if (free()) return true;
+    const model::PlanOptions& options = problem_.options;
+    targets::Candidate c;
+    c.model = problem_.graph.dimensions;
+    if (c.model.hidden > 0) c.tied_embeddings = !problem_.graph.ties.empty();
+    c.chain = chain;
+    c.devices = devices;
+    c.global_batch = options.global_batch;
+    c.uneven_batch = options.allow_uneven_batch;
+    c.dp = plan.dp;
+    c.dp_inner = plan.dp_inner;
+    c.microbatches = microbatches;
+    c.pp = static_cast<std::int64_t>(plan.stages.size());
+    c.vpp = 1;
+    c.schedule = options.schedule;
+    c.layout = layout();
+    const cost::PlacedStage& first = plan.stages.front();
+    c.per_stage_strategies = c.per_stage_recompute = c.per_stage_zero = false;
+    for (const cost::PlacedStage& stage : plan.stages) {
+      if (stage.strategy != first.strategy) c.per_stage_strategies = true;
+      if (stage.recompute != first.recompute) c.per_stage_recompute = true;
+      if (stage.zero != first.zero || stage.shard != first.shard) c.per_stage_zero = true;
+    }
+    return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const auto& stage) {
+      const model::Strategy& s =
+          problem_.graph.strategies[static_cast<std::size_t>(stage.strategy)];
+      targets::set_strategy(c, s);
+      if (c.model.hidden > 0 && s.tp > 1) c.sequence_parallel = s.sp > 1;
+      c.zero = stage.zero;
+      c.shard = stage.shard;
+      c.recompute = stage.recompute;
+      return set_.broken(c) == nullptr;
+    });
+  }
+
+ private:
+  const model::Problem& problem_;
+  const targets::RuleSet& set_;
+};
+
 struct StageOption {
   model::Recompute recompute;
   int zero;
@@ -35,7 +97,11 @@ struct StageOption {
 class Enumeration {
  public:
   Enumeration(const model::Problem& problem, const cost::Network& network, bool per_stage)
-      : problem_(problem), graph_(problem.graph), network_(network), per_stage_(per_stage) {
+      : problem_(problem),
+        graph_(problem.graph),
+        network_(network),
+        target_(problem),
+        per_stage_(per_stage) {
     predecessors_.resize(graph_.layers.size());
     for (const model::Edge& edge : graph_.edges) {
       predecessors_[idx(edge.to)] |= LayerMask{1} << edge.from;
@@ -107,6 +173,21 @@ class Enumeration {
     }
   }
 
+  /// Whether only one order of the layers respects the edges.
+  bool chain() const {
+    LayerMask done = 0;
+    for (std::size_t n = 0; n < graph_.layers.size(); ++n) {
+      LayerMask ready = 0;
+      for (std::size_t v = 0; v < graph_.layers.size(); ++v) {
+        const bool waits = (predecessors_[v] & ~done) != 0 || (done >> v & 1U) != 0;
+        if (!waits) ready |= LayerMask{1} << v;
+      }
+      if (std::popcount(ready) != 1) return false;
+      done |= ready;
+    }
+    return true;
+  }
+
   /// Whether the rules on stages admit the stages of the plan, taken literally.
   bool admitted() const {
     const model::StageConstraints& rules = problem_.options.stages;
@@ -140,8 +221,8 @@ class Enumeration {
     if (rules.first && counted.front() != *rules.first) return false;
     if (rules.last && counted.back() != *rules.last) return false;
     using Layout = model::StageConstraints::Layout;
-    if (rules.layout == Layout::kAny) return true;
-    const bool even = rules.layout == Layout::kEven;
+    if (target_.layout() == Layout::kAny) return true;
+    const bool even = target_.layout() == Layout::kEven;
     const std::int64_t from = even ? 0 : 1;
     const std::int64_t to = even ? stages : stages - 1;
     for (std::int64_t s = from; s < to; ++s) {
@@ -222,6 +303,10 @@ class Enumeration {
   }
 
   void judge(double sum, double slowest, double ties, bool uniform) {
+    if (!target_.runs(plan_, network_.devices(), static_cast<std::int64_t>(microbatches_),
+                      chain())) {
+      return;
+    }
     const double m = microbatches_;
     const auto p = static_cast<double>(plan_.stages.size());
     const double value_1f1b = sum + (m - 1) * slowest + sync_ + ties;
@@ -267,6 +352,7 @@ class Enumeration {
   const model::Problem& problem_;
   const model::Graph& graph_;
   const cost::Network& network_;
+  Target target_;
   bool per_stage_;
   std::vector<LayerMask> predecessors_;
   Optima best_;

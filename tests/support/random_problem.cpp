@@ -51,6 +51,11 @@ class Generator : private Dice {
       options.reserve = {number(0, 20) * 1e6, number(0, 5) * 1e6, pick<double>({0, 0.05, 0.2})};
     }
     if (chance(40)) make_rules();
+    if (chance(25)) {
+      options.target = pick<std::string>({"megatron", "deepspeed", "torchtitan"});
+      if (chance(50)) graph.dimensions.hidden = 64;
+      if (chance(30)) graph.dimensions.heads = pick<std::int64_t>({4, 6, 8});
+    }
   }
 
   void make_selective() {
