@@ -260,8 +260,7 @@ class Batch {
   JobResult record(const Job& job, const Setup& setup, const model::Plan& plan, bool stopping) {
     try {
       const bool signalled = plan.search.stopped && stopping;
-      const std::string document = io::plan_to_json(
-          plan, setup.problem.graph, setup.problem.cluster, setup.problem.options.global_batch);
+      const std::string document = plan_document(plan, setup);
       JobResult result = describe(job.name, plan, setup, document, signalled);
       const bool answered = result.status != "stopped";
       if (!answered) return result;

@@ -28,9 +28,9 @@ bool is_for_jobs(const Option& option) {
 io::BatchOption::Type written_as(const OptionType& type) {
   using Type = io::BatchOption::Type;
   if (std::holds_alternative<Switch>(type)) return Type::kSwitch;
-  const bool list = std::holds_alternative<IntegerList>(type) ||
-                    std::holds_alternative<RealList>(type) ||
-                    std::holds_alternative<ChoiceList>(type);
+  const bool list =
+      std::holds_alternative<IntegerList>(type) || std::holds_alternative<RealList>(type) ||
+      std::holds_alternative<WordList>(type) || std::holds_alternative<ChoiceList>(type);
   return list ? Type::kList : Type::kScalar;
 }
 

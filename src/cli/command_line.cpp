@@ -155,10 +155,24 @@ class ConfigWriter {
   }
   std::string operator()(const Integer& type) const { return scalar(flags_.*type.field); }
   std::string operator()(const Duration& type) const { return scalar(flags_.*type.field); }
+  std::string operator()(const Size& type) const {
+    const auto& bytes = flags_.*type.field;
+    return bytes ? config_string(option_, size_text(*bytes)) : "";
+  }
+  std::string operator()(const Percent& type) const {
+    const auto& percent = flags_.*type.field;
+    return percent ? config_string(option_, percent_text(*percent)) : "";
+  }
   std::string operator()(const Choice& type) const { return scalar(flags_.*type.field); }
   std::string operator()(const IntegerList& type) const { return list(flags_.*type.field); }
   std::string operator()(const RealList& type) const { return list(flags_.*type.field); }
-  std::string operator()(const WordList& type) const { return list(flags_.*type.field); }
+  std::string operator()(const WordList& type) const {
+    std::vector<std::string> words;
+    for (const std::string& word : flags_.*type.field) {
+      words.push_back(config_string(option_, word));
+    }
+    return list(words);
+  }
   std::string operator()(const ChoiceList& type) const { return list(flags_.*type.field); }
 
  private:

@@ -55,7 +55,8 @@ std::string tree_text(const model::Cluster& cluster) {
     out += "  " + (depth == 0 ? "" : std::string(3 * (depth - 1), ' ') + "└─ ") + text + '\n';
     ++depth;
   };
-  std::int64_t size = cluster.devices();
+  std::int64_t size = 1;
+  for (const model::NetworkLevel& level : levels) size *= level.fanout;
   branch(fmt::format("{} ({} devices)", printable(levels.back().name), util::format_count(size)));
   for (std::size_t l = levels.size(); l-- > 0;) {
     size /= levels[l].fanout;
@@ -65,6 +66,14 @@ std::string tree_text(const model::Cluster& cluster) {
                        l == 0 ? "" : fmt::format(" of {}", util::format_count(size))));
   }
   return out;
+}
+
+std::string devices_text(const model::Cluster& cluster) {
+  model::Cluster whole = cluster;
+  whole.network.devices.reset();
+  if (whole.devices() == cluster.devices()) return util::format_count(whole.devices());
+  return fmt::format("the first {} of {}", util::format_count(cluster.devices()),
+                     util::format_count(whole.devices()));
 }
 
 std::string device_text(const model::Device& device) {
@@ -215,27 +224,115 @@ struct Details {
   Json json;
 };
 
-Details details_of(const model::Architecture& a) {
+std::string attention_text(const model::Architecture& a) {
+  if (!a.latent) {
+    return fmt::format("{} heads of {}, {} for keys and values", a.heads, a.head_dim, a.kv_heads);
+  }
+  const model::LatentAttention& l = *a.latent;
+  const std::string queries =
+      l.query_rank > 0 ? fmt::format("{} for queries, ", util::format_count(l.query_rank)) : "";
+  return fmt::format("{} heads of {} + {} rotated, values of {}; latent: {}{} for keys and values",
+                     a.heads, l.content_dim, l.position_dim, l.value_dim, queries,
+                     util::format_count(l.kv_rank));
+}
+
+Json latent_json(const model::LatentAttention& l) {
+  return Json{{"query_rank", l.query_rank},
+              {"kv_rank", l.kv_rank},
+              {"content_dim", l.content_dim},
+              {"position_dim", l.position_dim},
+              {"value_dim", l.value_dim}};
+}
+
+std::int64_t count_routed(const model::Architecture& a) {
+  return a.layers - static_cast<std::int64_t>(a.moe->dense_blocks.size());
+}
+
+std::string experts_text(const model::Architecture& a) {
+  const model::MixtureOfExperts& moe = *a.moe;
+  const std::string shared =
+      moe.shared_ffn > 0 ? fmt::format(", shared {}", util::format_count(moe.shared_ffn)) : "";
+  return fmt::format("{} of {}{}, {} per token{}, in {} of {} layers", moe.experts,
+                     util::format_count(moe.expert_ffn), a.gated_mlp ? ", gated" : "", moe.top_k,
+                     shared, util::format_count(count_routed(a)), util::format_count(a.layers));
+}
+
+Json experts_json(const model::Architecture& a) {
+  const model::MixtureOfExperts& moe = *a.moe;
+  return Json{{"count", moe.experts},
+              {"per_token", moe.top_k},
+              {"ffn", moe.expert_ffn},
+              {"shared_ffn", moe.shared_ffn},
+              {"layers", count_routed(a)}};
+}
+
+/// Layers of one kind: with experts or, if there are any beside these, without.
+struct LayerKind {
+  const char* name;
+  std::int64_t count = 0;
+  std::int64_t parameters = 0;  ///< of each
+};
+
+std::vector<LayerKind> layer_kinds(const model::Architecture& a) {
+  LayerKind plain{"layer"};
+  LayerKind routed{"MoE layer"};
+  for (std::int64_t i = 0; i < a.layers; ++i) {
+    LayerKind& kind = a.routed(i) ? routed : plain;
+    if (kind.count++ > 0) continue;
+    kind.parameters = model::block_parameters(a, i).total(a.vocab) + model::expert_parameters(a, i);
+  }
+  std::vector<LayerKind> kinds;
+  for (const LayerKind& kind : {plain, routed}) {
+    if (kind.count > 0) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+Details parameters_of(const model::Architecture& a) {
   const std::int64_t embedding = model::embedding_parameters(a).total(a.vocab);
-  const std::int64_t block = model::block_parameters(a).total(a.vocab);
   const std::int64_t head = model::head_parameters(a).total(a.vocab);
   const std::int64_t total = model::total_parameters(a);
+  Details d;
+  d.text = described("parameters", parameters_text(total));
+  d.json = Json{{"total", total}, {"embedding", embedding}};
+  if (a.moe) {
+    const std::int64_t active = model::active_parameters(a);
+    d.text += described("  per token", parameters_text(active));
+    d.json["active"] = active;
+  }
+  d.text += described("  embedding", parameters_text(embedding));
+  for (const LayerKind& kind : layer_kinds(a)) {
+    d.text += described(
+        fmt::format("  {}", kind.name),
+        fmt::format("{} × {}", util::format_count(kind.count), parameters_text(kind.parameters)));
+    d.json[kind.name == std::string("layer") ? "layer" : "expert_layer"] = kind.parameters;
+  }
+  d.text += described("  head", parameters_text(head));
+  d.json["head"] = head;
+  if (a.mtp_layers > 0) {
+    const std::int64_t mtp = model::mtp_parameters(a);
+    d.text += described("prediction",
+                        fmt::format("{} more {}, beside: {}", a.mtp_layers,
+                                    a.mtp_layers == 1 ? "token" : "tokens", parameters_text(mtp)));
+    d.json["mtp"] = mtp;
+  }
+  return d;
+}
+
+Details details_of(const model::Architecture& a) {
+  const Details parameters = parameters_of(a);
+  const std::string mlp =
+      fmt::format("{}{}", util::format_count(a.ffn), a.gated_mlp ? ", gated" : "");
   Details d;
   d.text = described("family", fmt::format("{}, {}", a.family, a.causal ? "decoder" : "encoder")) +
            described("layers", util::format_count(a.layers)) +
            described("hidden", util::format_count(a.hidden)) +
-           described("attention", fmt::format("{} heads of {}, {} for keys and values", a.heads,
-                                              a.head_dim, a.kv_heads)) +
-           described("MLP",
-                     fmt::format("{}{}", util::format_count(a.ffn), a.gated_mlp ? ", gated" : "")) +
+           described("attention", attention_text(a)) +
+           (a.has_plain_mlp() ? described("MLP", mlp) : "") +
+           (a.moe ? described("experts", experts_text(a)) : "") +
            described("vocabulary", fmt::format("{}{}", util::format_count(a.vocab),
                                                a.tied_embeddings ? ", tied output layer" : "")) +
-           described("positions", util::format_count(a.max_positions)) +
-           described("parameters", parameters_text(total)) +
-           described("  embedding", parameters_text(embedding)) +
-           described("  layer",
-                     fmt::format("{} × {}", util::format_count(a.layers), parameters_text(block))) +
-           described("  head", parameters_text(head));
+           described("positions", util::format_count(a.max_positions)) + parameters.text;
   d.json = Json{{"causal", a.causal},
                 {"layers", a.layers},
                 {"hidden", a.hidden},
@@ -246,9 +343,11 @@ Details details_of(const model::Architecture& a) {
                 {"gated_mlp", a.gated_mlp},
                 {"vocab", a.vocab},
                 {"tied_embeddings", a.tied_embeddings},
-                {"max_positions", a.max_positions},
-                {"parameters",
-                 {{"total", total}, {"embedding", embedding}, {"layer", block}, {"head", head}}}};
+                {"max_positions", a.max_positions}};
+  if (a.moe) d.json["experts"] = experts_json(a);
+  if (a.latent) d.json["latent_attention"] = latent_json(*a.latent);
+  if (a.mtp_layers > 0) d.json["mtp_layers"] = a.mtp_layers;
+  d.json["parameters"] = parameters.json;
   return d;
 }
 
@@ -314,6 +413,27 @@ Details details_of(const model::UNet& m) {
   return d;
 }
 
+Details details_of(const model::DiffusionTransformer& m) {
+  const std::int64_t total = model::total_parameters(m);
+  const std::int64_t block = model::block_parameters(m.blocks).total(m.blocks.vocab);
+  Details d;
+  d.text = described("family", fmt::format("{}, a diffusion transformer", m.family)) +
+           described("blocks", stack_text(m.blocks)) +
+           described("image",
+                     fmt::format("{} × {} latents of {} in {} tokens", m.sample_size, m.sample_size,
+                                 m.in_channels, util::format_count(m.tokens()))) +
+           described("parameters", parameters_text(total)) +
+           described("  layer", fmt::format("{} × {}", util::format_count(m.blocks.layers),
+                                            parameters_text(block))) +
+           described("  head", parameters_text(head_parameters(m)));
+  d.json = Json{{"blocks", stack_json(m.blocks)},
+                {"sample_size", m.sample_size},
+                {"patch", m.patch},
+                {"tokens", m.tokens()},
+                {"parameters", {{"total", total}, {"layer", block}}}};
+  return d;
+}
+
 std::string tokens_text(const model::Model& model, const cost::ProfileOptions& options) {
   std::string text = has_sequence(model) ? fmt::format("{} tokens per sequence",
                                                        util::format_count(options.sequence))
@@ -369,6 +489,13 @@ Description describe_model(const std::string& path, const Flags& flags) {
   return d;
 }
 
+std::string host_text(const model::Cluster& cluster) {
+  if (cluster.host_memory_bytes <= 0) return "";
+  return described("host memory", fmt::format("{} for every {} devices",
+                                              util::format_bytes_binary(cluster.host_memory_bytes),
+                                              cluster.network.levels.front().fanout));
+}
+
 Description describe_cluster(const std::string& path, std::string_view text) {
   const model::Cluster cluster = io::parse_cluster(text, path);
   const auto& levels = cluster.network.levels;
@@ -387,7 +514,7 @@ Description describe_cluster(const std::string& path, std::string_view text) {
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const model::NetworkLevel& level = levels[l];
     size *= level.fanout;
-    const std::int64_t blocks = cluster.devices() / size;
+    const std::int64_t blocks = (cluster.devices() + size - 1) / size;  // the last one partly there
     table.add({fmt::format("{}", l), printable(level.name), util::format_count(blocks),
                util::format_count(size), util::format_si(level.bandwidth, "B/s"),
                fmt::format("{} : 1", plain_number(level.oversubscription)),
@@ -403,9 +530,8 @@ Description describe_cluster(const std::string& path, std::string_view text) {
   }
 
   Description d;
-  d.text = title("cluster", cluster.name, path) +
-           described("devices", util::format_count(cluster.devices())) +
-           described("device", device_text(cluster.device)) +
+  d.text = title("cluster", cluster.name, path) + described("devices", devices_text(cluster)) +
+           described("device", device_text(cluster.device)) + host_text(cluster) +
            described("collectives", cluster.network.collectives) + '\n' + table.text(1) + '\n' +
            tree_text(cluster);
   d.json = Json{{"kind", "cluster"},
@@ -418,6 +544,8 @@ Description describe_cluster(const std::string& path, std::string_view text) {
                   {"reserved_bytes", cluster.device.reserved_bytes},
                   {"memory_bytes_per_s", cluster.device.memory_bandwidth},
                   {"peak_flops_per_s", cluster.device.peak_flops}}},
+                {"host_memory_bytes",
+                 cluster.host_memory_bytes > 0 ? Json(cluster.host_memory_bytes) : Json(nullptr)},
                 {"collectives", cluster.network.collectives},
                 {"levels", json_levels}};
   return d;

@@ -25,6 +25,9 @@ Description describe_plan(const std::string& path, std::string_view text);
 /// is described, after a warning.
 Description describe_checkpoint(const std::string& path);
 
+/// The rules of the frameworks called `target`. Throws InvalidConfig for an unknown one.
+Description describe_rules(std::string_view target);
+
 /// Whether the file, or its previous generation in its absence, may be a saved search.
 bool is_checkpoint(const std::string& path);
 

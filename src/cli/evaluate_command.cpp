@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
 #include "cli/plan_output.hpp"
@@ -11,7 +13,13 @@ ExitCode run_evaluate(const Flags& flags, const std::string& plan_file) {
   const SavedPlan saved = read_saved_plan(plan_file);
   Flags effective = flags;
   if (!effective.objective) effective.objective = saved.objective;
-  const Setup setup = load_setup(effective, flags.model.empty() ? NeededDegrees{} : saved.degrees);
+  if (!effective.target) effective.target = saved.target;
+  Setup setup = load_setup(effective, flags.model.empty() ? NeededDegrees{} : saved.degrees);
+  const std::int64_t devices = setup.problem.cluster.devices();
+  if (saved.devices && *saved.devices != devices) {
+    setup.remarks.push_back(fmt::format("{} was made for a cluster of {} devices; {} has {}",
+                                        plan_file, *saved.devices, flags.cluster, devices));
+  }
   PlanOutput output(flags);
   print_remarks(flags, setup);
   model::PartialPlan partial = io::parse_plan(saved.text, plan_file, setup.problem.graph);

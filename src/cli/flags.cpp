@@ -9,8 +9,10 @@
 
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
+#include "nestplan/util/units.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -27,13 +29,18 @@ constexpr unsigned kAll = kDescribing | kBatch | kResume;
 
 /// Large enough for every machine, small enough that products of two stay exact.
 constexpr std::int64_t kMost = 1'000'000'000;
+constexpr double kMostBytes = 1e15;
 
 constexpr std::string_view kInputs = "Inputs";
 constexpr std::string_view kSpace = "What the search may choose";
+constexpr std::string_view kStages = "What stages may hold";
 constexpr std::string_view kModel = "What is assumed";
+constexpr std::string_view kQuestions = "Questions beside the plan";
 constexpr std::string_view kRun = "Run and output";
 
-constexpr std::array<Option, 39> kOptions{{
+std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
+
+constexpr std::array<Option, 67> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -57,27 +64,64 @@ constexpr std::array<Option, 39> kOptions{{
      "sequences per micro-batch (--model: 1,2,4; --graph: all it has)", "", kSolving,
      IntegerList{&Flags::micro_batch, 1, kMost}},
     {"tp", "", "N,…", kSpace,
-     "tensor-parallel degrees (--model: powers of two up to 8 and the nearest level's size)", "",
-     kSolving, IntegerList{&Flags::tp, 1, kMost}},
-    {"cp", "", "N,…", kSpace, "context-parallel degrees (all the graph has)", "", kSolving,
-     IntegerList{&Flags::cp, 1, kMost}},
-    {"ep", "", "N,…", kSpace, "expert-parallel degrees (all the graph has)", "", kSolving,
-     IntegerList{&Flags::ep, 1, kMost}},
+     "tensor-parallel degrees (--model: powers of two, and divisors of the nearest level's size, "
+     "up to 8)",
+     "", kSolving, IntegerList{&Flags::tp, 1, kMost}},
+    {"cp", "", "N,…", kSpace, "context-parallel degrees (--model: 1; --graph: all it has)", "",
+     kSolving, IntegerList{&Flags::cp, 1, kMost}},
+    {"context-form", "", "NAME,…", kSpace,
+     "how a --model's attention is split with cp: ring, all_to_all (ring)", "", kSolving,
+     ChoiceList{&Flags::context_form, model::context_form_names}},
+    {"ep", "", "N,…", kSpace,
+     "expert-parallel degrees (--model: ways to deal the experts out, powers of two up to their "
+     "number; --graph: all it has)",
+     "", kSolving, IntegerList{&Flags::ep, 1, kMost}},
+    {"etp", "", "N,…", kSpace, "tensor-parallel degrees inside the experts of a --model (like tp)",
+     "", kSolving, IntegerList{&Flags::etp, 1, kMost}},
     {"pp", "", "N,…", kSpace, "numbers of pipeline stages (all)", "", kSolving,
      IntegerList{&Flags::pp, 1, kMost}},
     {"dp", "", "N,…", kSpace, "data-parallel degrees (all)", "", kSolving,
      IntegerList{&Flags::dp, 1, kMost}},
     {"dp-inner", "", "N,…", kSpace, "data-parallel copies inside one pod (all)", "", kSolving,
      IntegerList{&Flags::dp_inner, 1, kMost}},
-    {"recompute", "", "WHAT,…", kSpace, "activation recomputation per stage: none, full",
-     "none,full", kSolving, ChoiceList{&Flags::recompute, model::recompute_names}},
+    {"vpp", "", "N,…", kSpace, "chunks of layers per stage: above 1 stages are interleaved", "1",
+     kSolving, IntegerList{&Flags::vpp, 1, kMost}},
+    {"recompute", "", "WHAT,…", kSpace, "activation recomputation per stage: none, selective, full",
+     "none,selective,full", kSolving, ChoiceList{&Flags::recompute, model::recompute_names}},
     {"zero", "", "N,…", kSpace, "ZeRO stages per pipeline stage: 0 to 3", "0,1,2,3", kSolving,
      IntegerList{&Flags::zero, 0, 3}},
+    {"shard", "", "SPAN,…", kSpace,
+     "devices that share state under ZeRO: all copies, or those of a pod (hybrid)", "all", kSolving,
+     ChoiceList{&Flags::shard, model::shard_span_names}},
     {"per-stage-strategies", "", "", kSpace, "stages of one plan may differ in strategy", "",
      kSolving, Switch{&Flags::per_stage_strategies}},
+    {"target", "", "NAME", kSpace,
+     "the framework that will run the plan, whose rules hold, see inspect --rules (any, or the "
+     "plan's)",
+     "", kSolving, Choice{&Flags::target, targets::rule_set_names}},
     {"allow-uneven-batch", "", "", kSpace,
      "the batch need not divide; the last micro-batches are then partly empty", "", kSolving,
      Switch{&Flags::allow_uneven_batch}},
+
+    {"pin", "", "LAYER=N,…", kStages,
+     "layers that belong into a stage: first, last, or its number from 1; * and ? match", "",
+     kSolving, WordList{&Flags::pin}},
+    {"together", "", "A,B;C,…", kStages, "layers that share a stage, group by group; * and ? match",
+     "", kSolving, Text{&Flags::together}},
+    {"cut", "", "A,…|B,…", kStages, "sets of layers that no stage mixes; * and ? match", "",
+     kSolving, Text{&Flags::cut}},
+    {"stage-layers", "", "NAME", kStages,
+     "transformer layers per stage: any, first-last (equally many but in the first and the last), "
+     "even (any)",
+     "", kSolving, Choice{&Flags::stage_layers, layout_names}},
+    {"first-stage-layers", "", "N", kStages, "transformer layers of the first stage (any)", "",
+     kSolving, Integer{&Flags::first_stage_layers, 0}},
+    {"last-stage-layers", "", "N", kStages, "transformer layers of the last stage (any)", "",
+     kSolving, Integer{&Flags::last_stage_layers, 0}},
+    {"least-stage-layers", "", "N", kStages, "transformer layers that every stage has at least", "",
+     kSolving, Integer{&Flags::least_stage_layers, 0}},
+    {"most-stage-layers", "", "N", kStages, "transformer layers that no stage has more of", "",
+     kSolving, Integer{&Flags::most_stage_layers, 1}},
 
     {"objective", "", "NAME", kModel,
      "1f1b: sum + (m-1)·max; paper: (m+p-1)·max (1f1b, or the plan's)", "", kSolving,
@@ -86,9 +130,55 @@ constexpr std::array<Option, 39> kOptions{{
      Choice{&Flags::schedule, model::schedule_names}},
     {"state-bytes", "", "W,G,O", kModel, "bytes per parameter: weight, gradient, optimizer",
      "2,4,12", kSolving, RealList{&Flags::state_bytes, 3}},
+    {"attention", "", "NAME", kModel,
+     "of a --model: fused, or unfused with the scores of all pairs in memory (fused)", "", kSolving,
+     Choice{&Flags::attention, attention_names}},
+    {"no-sequence-parallel", "", "", kModel,
+     "every device of a tensor-parallel group holds all tokens of a --model between its operators",
+     "", kSolving, Switch{&Flags::no_sequence_parallel}},
+    {"vocabulary-multiple", "", "N", kModel,
+     "the vocabulary of a --model is padded to a multiple of this times tp (128)", "", kSolving,
+     Integer{&Flags::vocabulary_multiple, 1}},
+    {"logit-bytes", "", "B", kModel,
+     "bytes alive at once for every logit of a --model during the loss: 10 for an ordinary cross "
+     "entropy (6, or 8 at 32 bits: Megatron-LM)",
+     "", kSolving, RealList{&Flags::logit_bytes, 1}},
+    {"routing-imbalance", "", "X", kModel,
+     "copies of tokens that the fullest expert shard of a --model gets, over the average (1)", "",
+     kSolving, RealList{&Flags::routing_imbalance, 1}},
+    {"capacity-factor", "", "C", kModel,
+     "every expert of a --model takes C times its average, padded or cut (0: what comes)", "",
+     kSolving, RealList{&Flags::capacity_factor, 1}},
+    {"context-reserve", "", "SIZE", kModel,
+     "memory of driver and framework on every device (--model: 2.3 GB; --graph: 0 B)", "", kSolving,
+     Size{&Flags::context_reserve}},
+    {"communicator-buffer", "", "SIZE", kModel,
+     "memory for every kind of group that a stage communicates in (--model: 700 MB; --graph: 0 B)",
+     "", kSolving, Size{&Flags::communicator_buffer}},
+    {"memory-margin", "", "PERCENT", kModel,
+     "of the memory, left free for fragmentation (--model: 6%, or 10% with experts that take all "
+     "tokens sent to them; --graph: 0%)",
+     "", kSolving, Percent{&Flags::memory_margin}},
     {"precision", "", "NAME", kModel, "which of the device's peak rates counts", "bf16", kSolving,
      Text{&Flags::precision}},
 
+    {"fewest-devices", "", "", kQuestions,
+     "the fewest of the first devices on which a plan fits, with the best plan there", "", kPlan,
+     Switch{&Flags::fewest_devices}},
+    {"device-counts", "", "N,…", kQuestions,
+     "one search for each number of devices, counted from the first, and a table", "", kPlan,
+     IntegerList{&Flags::device_counts, 1, kMost}},
+    {"weak", "", "", kQuestions,
+     "with --device-counts: the batch grows with the devices; it is that of the least count", "",
+     kPlan, Switch{&Flags::weak}},
+    {"what-if", "", "", kQuestions,
+     "after the plan, what more memory and every restriction less would bring", "", kPlan,
+     Switch{&Flags::what_if}},
+
+    {"rules", "", "", kRun, "list the rules of frameworks, with their sources", "", kInspect,
+     Switch{&Flags::rules}},
+    {"target", "", "NAME", kRun, "with --rules: of this framework alone", "", kInspect,
+     Choice{&Flags::target, targets::rule_set_names}},
     {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
      kSearching, Duration{&Flags::time_limit}},
     {"checkpoint", "", "FILE", kRun,
@@ -188,6 +278,27 @@ class Reader {
     sort_unique(list);
   }
 
+  void operator()(const Size& type) const {
+    try {
+      flags_.*type.field = std::ceil(util::parse_bytes(single()));
+    } catch (const InvalidInput& error) {
+      fail(error.what());
+    }
+    if (*(flags_.*type.field) > kMostBytes) fail("is more than any device has");
+  }
+
+  void operator()(const Percent& type) const {
+    const std::string& text = single();
+    const std::string number = text.substr(0, text.find_first_of(" %"));
+    const std::string sign = text.substr(number.size());
+    if (sign != "%" && sign != " %") {
+      fail(fmt::format("{} is not a percentage, such as \"6%\"", util::quoted(text)));
+    }
+    const double percent = real(number);
+    if (percent < 0 || percent >= 100) fail(fmt::format("{} is not in [0%, 100%)", text));
+    flags_.*type.field = percent;
+  }
+
   void operator()(const RealList& type) const {
     const std::vector<std::string> parts = split_at_commas(values_);
     if (parts.size() != type.size) {
@@ -277,6 +388,14 @@ struct Writer {
   }
   std::vector<std::string> operator()(const Integer& type) const { return one(flags.*type.field); }
   std::vector<std::string> operator()(const Duration& type) const { return one(flags.*type.field); }
+  std::vector<std::string> operator()(const Size& type) const {
+    const auto& bytes = flags.*type.field;
+    return bytes ? std::vector{size_text(*bytes)} : std::vector<std::string>{};
+  }
+  std::vector<std::string> operator()(const Percent& type) const {
+    const auto& percent = flags.*type.field;
+    return percent ? std::vector{percent_text(*percent)} : std::vector<std::string>{};
+  }
   std::vector<std::string> operator()(const Choice& type) const { return one(flags.*type.field); }
   std::vector<std::string> operator()(const IntegerList& type) const {
     return all(flags.*type.field);
@@ -303,10 +422,18 @@ struct Writer {
 
 std::span<const Option> options() { return kOptions; }
 
+std::vector<std::string> layout_names() { return {"any", "first-last", "even"}; }
+
+std::string size_text(double bytes) { return fmt::format("{:.0f} B", bytes); }
+
+std::string percent_text(double percent) { return fmt::format("{}%", percent); }
+
 std::map<std::string, std::vector<std::string>> search_values(const Flags& flags) {
   std::map<std::string, std::vector<std::string>> values;
   for (const Option& option : kOptions) {
-    if (!option.belongs_to(Command::kPlan) || option.group == kRun) continue;
+    if (!option.belongs_to(Command::kPlan) || option.group == kRun || option.group == kQuestions) {
+      continue;
+    }
     std::vector<std::string> texts = std::visit(Writer{flags}, option.type);
     if (!texts.empty()) values.emplace(option.name, std::move(texts));
   }

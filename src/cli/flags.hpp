@@ -13,6 +13,12 @@ namespace nestplan::cli {
 
 enum class Command : unsigned { kPlan = 1, kEvaluate = 2, kInspect = 4, kBatch = 8, kResume = 16 };
 
+/// The `--attention` that is not the default.
+inline constexpr std::string_view kUnfused = "unfused";
+
+/// Names of model::StageConstraints::Layout, in the order of its enumerators.
+std::vector<std::string> layout_names();
+
 /// Everything a command line can say, as read through the table of options.
 struct Flags {
   // inputs
@@ -26,13 +32,40 @@ struct Flags {
   std::string precision;
   std::vector<double> state_bytes;
   // what the search may choose
-  std::vector<std::int64_t> micro_batch, tp, cp, ep, pp, dp, dp_inner;
+  std::vector<std::int64_t> micro_batch, tp, cp, ep, pp, vpp, dp, dp_inner;
   std::vector<std::string> recompute;
+  std::vector<std::string> shard;
   std::vector<std::int64_t> zero;
   std::optional<std::string> objective;
   std::optional<std::string> schedule;
   bool per_stage_strategies = false;
   bool allow_uneven_batch = false;
+  std::optional<std::string> target;
+  // what stages may hold
+  std::vector<std::string> pin;
+  std::string together;
+  std::string cut;
+  std::optional<std::string> stage_layers;
+  std::optional<std::int64_t> first_stage_layers, last_stage_layers;
+  std::optional<std::int64_t> least_stage_layers, most_stage_layers;
+  // memory that is left alone
+  std::optional<double> context_reserve;      ///< bytes, whole
+  std::optional<double> communicator_buffer;  ///< bytes, whole
+  std::optional<double> memory_margin;        ///< percent
+  // questions beside the plan
+  bool fewest_devices = false;
+  std::vector<std::int64_t> device_counts;
+  bool weak = false;
+  bool what_if = false;
+  // how a model is split and profiled
+  std::vector<std::string> context_form;
+  std::vector<std::int64_t> etp;
+  std::optional<std::string> attention;
+  bool no_sequence_parallel = false;
+  std::optional<std::int64_t> vocabulary_multiple;
+  std::vector<double> logit_bytes;
+  std::vector<double> routing_imbalance;  ///< none or one
+  std::vector<double> capacity_factor;    ///< none or one
   // how it runs and what comes out
   std::optional<double> time_limit;
   std::string checkpoint;
@@ -46,6 +79,7 @@ struct Flags {
   std::string csv;
   std::string config;
   bool dump_config = false;
+  bool rules = false;
   bool json = false;
   bool verbose = false;
   bool quiet = false;
@@ -63,6 +97,14 @@ struct Integer {
 };
 /// A positive number of seconds.
 struct Duration {
+  std::optional<double> Flags::*field;
+};
+/// An amount of memory with its unit, such as "2 GiB", rounded up to whole bytes.
+struct Size {
+  std::optional<double> Flags::*field;
+};
+/// A share with its sign, such as "6%", of at least 0 and less than 100 %.
+struct Percent {
   std::optional<double> Flags::*field;
 };
 struct IntegerList {
@@ -87,8 +129,8 @@ struct ChoiceList {
   std::vector<std::string> Flags::*field;
   std::vector<std::string> (*names)();
 };
-using OptionType = std::variant<Switch, Text, Integer, Duration, IntegerList, RealList, Choice,
-                                WordList, ChoiceList>;
+using OptionType = std::variant<Switch, Text, Integer, Duration, Size, Percent, IntegerList,
+                                RealList, Choice, WordList, ChoiceList>;
 
 /// One option: the only place that knows its name, help, default and bounds.
 struct Option {
@@ -116,6 +158,10 @@ using RawValues = std::map<std::string_view, std::vector<std::string>>;
 /// What decides on a plan: inputs, what the search may choose, what is assumed; as text, by name,
 /// which `parse_flags` reads back to the same.
 std::map<std::string, std::vector<std::string>> search_values(const Flags& flags);
+
+/// Values of `Size` and `Percent` options as they are written.
+std::string size_text(double bytes);
+std::string percent_text(double percent);
 
 /// Checks `raw` against the table and fills in the defaults of `command`.
 /// Throws InvalidConfig, one line that names the flag and what would be right.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/stage_rules.hpp"
 #include "distributed/archive.hpp"
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/cost/profile.hpp"
@@ -24,12 +25,47 @@ constexpr std::int64_t kDefaultSequence = 4096;
 constexpr std::int64_t kLargestDefaultTp = 8;
 constexpr cost::Granularity kDefaultGranularity = cost::Granularity::kLayer;
 
-/// Powers of two up to the devices of the nearest network level.
+/// Left of the memory of a device for a `--model` unless the flags say otherwise: a CUDA context of
+/// 1.6 GB and the communicator of all ranks; 0.7 GB for each further communicator (NVIDIA/nccl,
+/// issues 964 and 986: 688 MiB of more than two A100s); 6 % that the caching allocator of PyTorch
+/// holds beside what is allocated. The last was chosen among a few values by what nvidia-smi showed
+/// in 67 runs (bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md), which the
+/// three meet within 4 % in the median. The costs of a `--graph` may hold all that, so nothing is
+/// added there.
+constexpr model::MemoryReserve kModelReserve{2.3e9, 0.7e9, 0.06};
+
+/// The margin where experts take all tokens that are sent to them: how many these are changes from
+/// step to step, and with it what the allocator holds.
+constexpr double kDroplessMargin = 0.10;
+
+/// Powers of two up to the devices of the nearest network level, and the divisors of these.
 std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) {
   const std::int64_t most = std::min(kLargestDefaultTp, cluster.network.levels.front().fanout);
   std::vector<std::int64_t> degrees;
-  for (std::int64_t tp = 1; tp <= most; tp *= 2) degrees.push_back(tp);
+  for (std::int64_t tp = 1; tp <= most; ++tp) {
+    const bool power = (tp & (tp - 1)) == 0;
+    if (power || cluster.network.levels.front().fanout % tp == 0) degrees.push_back(tp);
+  }
   return degrees;
+}
+
+/// Powers of two that divide the experts of a layer, up to the devices; 1 for a model without any.
+std::vector<std::int64_t> default_expert_degrees(const model::Model& model,
+                                                 const model::Cluster& cluster) {
+  std::vector<std::int64_t> degrees{1};
+  const std::int64_t experts = cost::routed_experts(model);
+  for (std::int64_t ep = 2; ep <= std::min(experts, cluster.devices()); ep *= 2) {
+    if (experts % ep == 0) degrees.push_back(ep);
+  }
+  return degrees;
+}
+
+std::vector<model::ContextForm> context_forms(const Flags& flags) {
+  std::vector<model::ContextForm> forms;
+  for (const std::string& name : flags.context_form) {
+    forms.push_back(model::parse_context_form(name));
+  }
+  return forms.empty() ? std::vector{model::ContextForm::kRing} : forms;
 }
 
 cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& needed,
@@ -43,7 +79,18 @@ cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& ne
   options.tp = first_of(needed.tp, flags.tp, default_tensor_degrees(cluster));
   options.micro_batches =
       first_of(needed.micro_batches, flags.micro_batch, std::vector<std::int64_t>{1, 2, 4});
+  options.cp = first_of(needed.cp, flags.cp, std::vector<std::int64_t>{1});
+  options.ep = first_of(needed.ep, flags.ep, default_expert_degrees(model, cluster));
+  options.etp = first_of(needed.etp, flags.etp);
+  options.context_forms =
+      needed.context_forms.empty() ? context_forms(flags) : needed.context_forms;
   options.precision = flags.precision;
+  options.fused_attention = flags.attention != kUnfused;
+  options.sequence_parallel = !flags.no_sequence_parallel;
+  options.vocabulary_multiple = flags.vocabulary_multiple.value_or(options.vocabulary_multiple);
+  if (!flags.logit_bytes.empty()) options.logit_bytes = flags.logit_bytes[0];
+  if (!flags.routing_imbalance.empty()) options.routing_imbalance = flags.routing_imbalance[0];
+  if (!flags.capacity_factor.empty()) options.capacity_factor = flags.capacity_factor[0];
   return options;
 }
 
@@ -116,12 +163,47 @@ model::Graph profile_model(const Flags& flags, const InputFiles& files, const Ne
     return cost::build_graph(model, cluster.device, options, &dropped);
   });
   for (const cost::DroppedDegree& degree : dropped) {
-    remarks.push_back(fmt::format("tp {} is left out: {}", degree.tp, degree.reason));
+    remarks.push_back(
+        fmt::format("{} {} is left out: {}", degree.kind, degree.degree, degree.reason));
   }
   return graph;
 }
 
-model::Graph read_costs(const Flags& flags, const InputFile& file) {
+/// What only the profile of a model can follow.
+void refuse_profile_flags(const Flags& flags) {
+  const auto refuse = [](const char* flag, bool given) {
+    if (!given) return;
+    throw InvalidConfig(
+        fmt::format("--{}: is for a --model; the costs of a --graph are given", flag));
+  };
+  refuse("context-form", !flags.context_form.empty());
+  refuse("etp", !flags.etp.empty());
+  refuse("attention", flags.attention.has_value());
+  refuse("no-sequence-parallel", flags.no_sequence_parallel);
+  refuse("vocabulary-multiple", flags.vocabulary_multiple.has_value());
+  refuse("logit-bytes", !flags.logit_bytes.empty());
+  refuse("routing-imbalance", !flags.routing_imbalance.empty());
+  refuse("capacity-factor", !flags.capacity_factor.empty());
+}
+
+/// Layers that no edge joins to the others: legal, and free to go into any stage, but more often
+/// than not an edge was forgotten.
+void remark_on_lonely_layers(const model::Graph& graph, const std::string& file,
+                             std::vector<std::string>& remarks) {
+  std::vector<bool> joined(graph.layers.size(), graph.layers.size() == 1);
+  for (const model::Edge& edge : graph.edges) {
+    joined[static_cast<std::size_t>(edge.from)] = joined[static_cast<std::size_t>(edge.to)] = true;
+  }
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    if (joined[i]) continue;
+    remarks.push_back(fmt::format("{}: layers[{}]: {} has no edge, so any stage may hold it", file,
+                                  i, util::quoted(graph.layers[i].id)));
+  }
+}
+
+model::Graph read_costs(const Flags& flags, const InputFile& file,
+                        std::vector<std::string>& remarks) {
+  refuse_profile_flags(flags);
   const bool divided =
       !flags.granularity.empty() && flags.granularity != to_string(kDefaultGranularity);
   if (divided || !flags.tokens.empty()) {
@@ -129,6 +211,7 @@ model::Graph read_costs(const Flags& flags, const InputFile& file) {
                                     divided ? "granularity" : "tokens"));
   }
   model::Graph graph = io::parse_graph(file.text, file.path);
+  remark_on_lonely_layers(graph, file.path, remarks);
   if (flags.seq) {
     const auto tokens = static_cast<double>(*flags.seq);
     if (graph.tokens_per_sample && *graph.tokens_per_sample != tokens) {
@@ -152,13 +235,32 @@ void check_presence(const Flags& flags) {
   }
 }
 
+/// 0 for a graph, which does not tell.
+std::int64_t vocabulary_multiple(const Flags& flags) {
+  if (!flags.graph.empty()) return 0;
+  return flags.vocabulary_multiple.value_or(cost::ProfileOptions{}.vocabulary_multiple);
+}
+
+model::MemoryReserve memory_reserve(const Flags& flags) {
+  model::MemoryReserve reserve = flags.graph.empty() ? kModelReserve : model::MemoryReserve{};
+  reserve.context_bytes = flags.context_reserve.value_or(reserve.context_bytes);
+  reserve.communicator_bytes = flags.communicator_buffer.value_or(reserve.communicator_bytes);
+  if (flags.memory_margin) reserve.margin = *flags.memory_margin / 100;
+  return reserve;
+}
+
+bool is_dropless(const Flags& flags, const model::Graph& graph) {
+  const bool capped = !flags.capacity_factor.empty() && flags.capacity_factor[0] > 0;
+  return flags.graph.empty() && graph.dimensions.experts > 0 && !capped;
+}
+
 model::PlanOptions plan_options(const Flags& flags) {
   model::PlanOptions options;
   options.global_batch = *flags.global_batch;
   options.micro_batches = flags.micro_batch;
   options.tp = flags.tp;
   options.cp = flags.cp;
-  options.ep = flags.ep;
+  if (!flags.graph.empty()) options.ep = flags.ep;  // of a model, its strategies are all meant
   options.pp = flags.pp;
   options.dp = flags.dp;
   options.dp_inner = flags.dp_inner;
@@ -173,6 +275,14 @@ model::PlanOptions plan_options(const Flags& flags) {
   if (flags.schedule) options.schedule = model::parse_schedule(*flags.schedule);
   options.per_stage_strategies = flags.per_stage_strategies;
   options.allow_uneven_batch = flags.allow_uneven_batch;
+  options.vpp = flags.vpp;
+  options.shard.clear();
+  for (const std::string& name : flags.shard) {
+    options.shard.push_back(model::parse_shard_span(name));
+  }
+  std::sort(options.shard.begin(), options.shard.end());
+  if (flags.target) options.target = *flags.target;
+  options.reserve = memory_reserve(flags);
   options.state_bytes = {flags.state_bytes[0], flags.state_bytes[1], flags.state_bytes[2]};
   return options;
 }
@@ -196,7 +306,7 @@ void check_degrees(const Flags& flags, const model::Graph& graph) {
   check("micro-batch", flags.micro_batch, &model::Strategy::micro_batch);
   check("tp", flags.tp, &model::Strategy::tp);
   check("cp", flags.cp, &model::Strategy::cp);
-  check("ep", flags.ep, &model::Strategy::ep);
+  if (!flags.graph.empty()) check("ep", flags.ep, &model::Strategy::ep);
 }
 
 }  // namespace
@@ -217,11 +327,17 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
   Setup setup;
   setup.precision = blamed(cluster, [&] { return cost::precision_of(flags.precision).name; });
   setup.problem.options = plan_options(flags);
+  setup.problem.options.precision = setup.precision;
   setup.problem.cluster = io::parse_cluster(files.cluster.text, cluster);
   setup.problem.graph = flags.graph.empty() ? profile_model(flags, files, needed,
                                                             setup.problem.cluster, setup.remarks)
-                                            : read_costs(flags, files.subject);
+                                            : read_costs(flags, files.subject, setup.remarks);
   check_degrees(flags, setup.problem.graph);
+  if (is_dropless(flags, setup.problem.graph) && !flags.memory_margin) {
+    setup.problem.options.reserve.margin = kDroplessMargin;
+  }
+  setup.vocabulary_multiple = vocabulary_multiple(flags);
+  setup.problem.options.stages = stage_rules(flags, setup.problem.graph);
   setup.network = blamed(cluster, [&] { return cost::make_network(setup.problem.cluster); });
   return setup;
 }

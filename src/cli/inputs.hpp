@@ -19,7 +19,8 @@ struct Setup {
   model::Problem problem;
   std::unique_ptr<cost::Network> network;
   std::string precision;
-  std::vector<std::string> remarks;  ///< for stderr: what was asked for and could not be had
+  std::int64_t vocabulary_multiple = 0;  ///< tables are padded to a multiple of it; 0: not known
+  std::vector<std::string> remarks;      ///< for stderr: what was asked for and could not be had
 };
 
 /// A file as it was read.
@@ -36,7 +37,8 @@ struct InputFiles {
 
 /// Degrees that a model's graph must offer; empty lists: those of the flags, or the defaults.
 struct NeededDegrees {
-  std::vector<std::int64_t> tp;
+  std::vector<std::int64_t> tp, cp, ep, etp;
+  std::vector<model::ContextForm> context_forms;
   std::vector<std::int64_t> micro_batches;
 };
 

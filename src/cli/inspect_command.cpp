@@ -11,6 +11,8 @@
 #include "cli/describe.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/keys.hpp"
+#include "nestplan/targets/targets.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -42,6 +44,23 @@ std::vector<Description> describe_all(const Flags& flags, const std::vector<std:
   return descriptions;
 }
 
+/// Of the target, or of all frameworks.
+std::vector<Description> describe_frameworks(const Flags& flags,
+                                             const std::vector<std::string>& files) {
+  for (const std::string& file :
+       {flags.model, flags.graph, flags.cluster, files.empty() ? "" : files.front()}) {
+    if (file.empty()) continue;
+    throw InvalidConfig(
+        fmt::format("inspect: --rules takes no files, given {}", util::quoted(file)));
+  }
+  std::vector<Description> descriptions;
+  for (const std::string& name :
+       flags.target ? std::vector{*flags.target} : targets::rule_set_names()) {
+    descriptions.push_back(describe_rules(name));
+  }
+  return descriptions;
+}
+
 /// One file is an object, several are a list. Names that are not UTF-8 are replaced.
 std::string as_json(const std::vector<Description>& descriptions) {
   using Json = nlohmann::ordered_json;
@@ -62,7 +81,9 @@ std::string as_text(const std::vector<Description>& descriptions) {
 }  // namespace
 
 ExitCode run_inspect(const Flags& flags, const std::vector<std::string>& files) {
-  const std::vector<Description> descriptions = describe_all(flags, files);
+  if (flags.target && !flags.rules) throw InvalidConfig("--target: is for --rules");
+  const std::vector<Description> descriptions =
+      flags.rules ? describe_frameworks(flags, files) : describe_all(flags, files);
   print_result(flags.json ? as_json(descriptions) : as_text(descriptions));
   return ExitCode::kDone;
 }

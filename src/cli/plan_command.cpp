@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -12,17 +10,15 @@
 #include "cli/console.hpp"
 #include "cli/inputs.hpp"
 #include "cli/plan_output.hpp"
-#include "cli/progress.hpp"
+#include "cli/plan_search.hpp"
+#include "cli/questions.hpp"
 #include "cli/ranks.hpp"
 #include "cli/search_file.hpp"
 #include "nestplan/distributed/solve.hpp"
-#include "nestplan/solver/solver.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
-
-constexpr double kSaveEvery = 300;  ///< seconds
 
 /// What is searched and where the answer goes: on the first rank.
 struct Task {
@@ -34,6 +30,15 @@ void check_flags(const Flags& flags, const Ranks& ranks) {
   if (!flags.grid.empty()) distributed::parse_layout(flags.grid, ranks.size());
 }
 
+/// The flags of `plan` alone.
+void check_plan_flags(const Flags& flags, const Ranks& ranks) {
+  check_flags(flags, ranks);
+  check_question(flags);
+  if (flags.checkpoint_every && flags.checkpoint.empty()) {
+    throw InvalidConfig("--checkpoint-every: --checkpoint is needed: where to save");
+  }
+}
+
 /// The plan would take the place of the checkpoint.
 void check_output(const Flags& flags, const std::string& checkpoint) {
   std::error_code error;
@@ -43,49 +48,6 @@ void check_output(const Flags& flags, const std::string& checkpoint) {
   if (flags.output.empty() || is_standard_output(flags.output)) return;
   if (place(flags.output) == place(checkpoint)) {
     throw InvalidConfig(fmt::format("-o: {} is the checkpoint", flags.output));
-  }
-}
-
-/// The plan on the first rank, nothing on the others.
-std::optional<model::Plan> search(const Flags& flags, const Setup& setup, const Ranks& ranks,
-                                  SearchFile* file) {
-  solver::SearchSettings settings;
-  if (flags.time_limit) settings.time_limit_s = *flags.time_limit;
-  settings.stop_requested = stop_requested;
-  ProgressLine line;
-  if (!flags.quiet) {
-    settings.progress = [&line](const solver::Progress& progress) { line.show(progress); };
-  }
-  settings.memory_limit_bytes =
-      distributed::memory_per_rank(ranks.size() > 1 ? &ranks.world() : nullptr);
-  solver::Checkpoints checkpoints;
-  if (file != nullptr) {
-    checkpoints.every_s = flags.checkpoint_every.value_or(kSaveEvery);
-    checkpoints.save = [&](const auto& state) {
-      const auto start = std::chrono::steady_clock::now();
-      const std::int64_t bytes = file->save(state);
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      if (!flags.verbose || flags.quiet) return;
-      line.wipe();
-      print_message(fmt::format("nestplan: saved {} in {}",
-                                util::format_bytes_binary(static_cast<double>(bytes)),
-                                util::format_seconds(taken.count())));
-    };
-    checkpoints.from = file->state();
-    settings.checkpoints = &checkpoints;
-  }
-  if (ranks.size() == 1) return solver::solve(setup.problem, *setup.network, settings);
-  std::optional<distributed::RankLayout> layout;
-  if (!flags.grid.empty()) layout = distributed::parse_layout(flags.grid, ranks.size());
-  try {
-    return distributed::solve(setup.problem, *setup.network, settings, ranks.world(), layout);
-  } catch (const AgreedFailure&) {
-    throw;
-  } catch (const MemoryLimit&) {
-    throw;  // on all ranks
-  } catch (...) {
-    ranks.end_all();
-    throw;
   }
 }
 
@@ -128,7 +90,7 @@ ExitCode carry_out(const Flags& flags, const Ranks& ranks, Task& task, SearchFil
     file->begin();
     tell_begin(flags, *file);
   }
-  const std::optional<model::Plan> plan = search(flags, task.setup, ranks, file);
+  const std::optional<model::Plan> plan = search(flags, task.setup, ranks, file, end_of(flags));
   ExitCode code = ExitCode::kDone;
   std::string document;
   ranks.together([&] {
@@ -155,14 +117,12 @@ ExitCode run_plan(const Flags& flags, const Ranks& ranks) {
   }
   if (!flags.single_process) ranks.refuse_lonely();
   install_stop_handlers();
+  ranks.together([&] { check_plan_flags(flags, ranks); });
+  if (asks_question(flags)) return answer(flags, ranks);
   Task task;
   SearchRecord record;
   const bool saves = !flags.checkpoint.empty();
   ranks.together([&] {
-    check_flags(flags, ranks);
-    if (flags.checkpoint_every && !saves) {
-      throw InvalidConfig("--checkpoint-every: --checkpoint is needed: where to save");
-    }
     if (!ranks.speaks()) return;
     if (saves) check_output(flags, flags.checkpoint);
     const InputFiles files = read_inputs(flags);

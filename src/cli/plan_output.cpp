@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "cli/console.hpp"
+#include "cli/plan_remarks.hpp"
+#include "cli/plan_target.hpp"
 
 namespace nestplan::cli {
 
@@ -28,14 +30,27 @@ PlanOutput::PlanOutput(const Flags& flags) : json_(flags.json || is_standard_out
 
 std::string plan_document(const model::Plan& plan, const Setup& setup) {
   return io::plan_to_json(plan, setup.problem.graph, setup.problem.cluster,
-                          setup.problem.options.global_batch);
+                          setup.problem.options.global_batch, target_of(plan, setup),
+                          plan_notes(plan, setup));
 }
 
 void PlanOutput::write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail,
-                       const std::optional<std::string>& document) {
+                       const std::optional<std::string>& document, const std::string& more) {
   const auto text = [&] { return document ? *document : plan_document(plan, setup); };
   if (file_) file_->commit(text());
-  print_result(json_ ? text() : plan_report(plan, setup, detail));
+  print_result(json_ ? text() : plan_report(plan, setup, detail) + more);
+}
+
+std::string with_member(const std::string& document, const char* key,
+                        const nlohmann::ordered_json& value) {
+  using Json = nlohmann::ordered_json;
+  Json out = Json::object();
+  const Json plan = Json::parse(document);
+  for (const auto& [name, member] : plan.items()) {
+    if (name == "search") out[key] = value;
+    out[name] = member;
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 void print_remarks(const Flags& flags, const Setup& setup) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -18,9 +19,10 @@ class PlanOutput {
   /// Proves that the file can be written. Throws IoError.
   explicit PlanOutput(const Flags& flags);
 
-  /// Throws IoError. `document`: the plan's, if it is there already.
+  /// Throws IoError. `document`: the plan's, if it is there already. `more`: said after the plan to
+  /// people.
   void write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail,
-             const std::optional<std::string>& document = {});
+             const std::optional<std::string>& document = {}, const std::string& more = "");
 
  private:
   bool json_;
@@ -29,6 +31,10 @@ class PlanOutput {
 
 /// A plan as a file holds it.
 std::string plan_document(const model::Plan& plan, const Setup& setup);
+
+/// The document of a plan with one member more, before `search`.
+std::string with_member(const std::string& document, const char* key,
+                        const nlohmann::ordered_json& value);
 
 /// True for "-" and for names of what stdout is, such as /dev/stdout.
 bool is_standard_output(const std::string& file);

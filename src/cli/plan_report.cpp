@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/plan_remarks.hpp"
+#include "cli/plan_target.hpp"
 #include "cli/text.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -25,29 +28,33 @@ std::string labelled(std::string_view label, const std::string& text) {
   return std::string(label) + blanks + text + '\n';
 }
 
-/// Text broken at blanks into lines of at most `kWidth`, continued behind the label.
-std::string labelled_paragraph(std::string_view label, const std::string& text) {
-  std::string out;
-  std::string line;
-  const auto flush = [&] {
-    out += labelled(out.empty() ? label : "", line);
-    line.clear();
-  };
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && kLabelWidth + display_width(line) + 1 + display_width(word) > kWidth)
-      flush();
-    if (!line.empty()) line += ' ';
-    line += word;
-    begin = end + 1;
+std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// A degree of all stages: "8", or "1–8" where they differ.
+std::string degree(const model::Plan& plan, const model::Graph& graph,
+                   std::int64_t model::Strategy::*field) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = 0;
+  for (const model::StagePlan& stage : plan.stages) {
+    const std::int64_t value = graph.strategies[idx(stage.strategy)].*field;
+    least = std::min(least, value);
+    most = std::max(most, value);
   }
-  flush();
-  return out;
+  return least == most ? fmt::format("{}", most) : fmt::format("{}–{}", least, most);
 }
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+/// "pp 4 · tp 8 · micro-batch 1", and what else is not 1.
+std::string degrees(const model::Plan& plan, const model::Graph& graph) {
+  const model::PlanStrategy& s = plan.strategy;
+  std::string text = fmt::format("pp {} · tp {}", s.pp, degree(plan, graph, &model::Strategy::tp));
+  for (const auto& [name, field] :
+       {std::pair{"cp", &model::Strategy::cp}, std::pair{"ep", &model::Strategy::ep}}) {
+    const std::string value = degree(plan, graph, field);
+    if (value != "1") text += fmt::format(" · {} {}", name, value);
+  }
+  if (s.vpp > 1) text += fmt::format(" · vpp {}", s.vpp);
+  return text + fmt::format(" · micro-batch {}", s.micro_batch);
+}
 
 class Report {
  public:
@@ -57,6 +64,8 @@ class Report {
         cluster_(setup.problem.cluster),
         options_(setup.problem.options),
         precision_(setup.precision),
+        setup_(setup),
+        target_(target_of(plan, setup)),
         detail_(detail) {}
 
   std::string text() const {
@@ -65,7 +74,8 @@ class Report {
       out += labelled_paragraph("infeasible", plan_.reason);
     }
     if (!plan_.stages.empty()) {
-      out += strategy() + iteration() + throughput() + devices() + '\n' + stages();
+      out += strategy() + target() + iteration() + throughput() + memory() + devices() + remarks() +
+             '\n' + stages();
       if (detail_.breakdown) out += '\n' + breakdown();
     }
     if (!detail_.search) return out;
@@ -87,20 +97,22 @@ class Report {
     return labelled("model", fmt::format("{} ({})", shown(graph_.name),
                                          counted(std::ssize(graph_.layers), "layer"))) +
            labelled("cluster", fmt::format("{} ({} × {})", shown(cluster_.name),
-                                           util::format_count(cluster_.devices()),
-                                           shown(cluster_.device.name))) +
+                                           devices_of(cluster_), shown(cluster_.device.name))) +
            labelled("batch", batch);
+  }
+
+  /// "1,024", or "24 of 1,024" of which only the first are to be used.
+  static std::string devices_of(const model::Cluster& cluster) {
+    const std::int64_t there = cluster.devices();
+    model::Cluster whole = cluster;
+    whole.network.devices.reset();
+    if (whole.devices() == there) return util::format_count(there);
+    return fmt::format("{} of {}", util::format_count(there), util::format_count(whole.devices()));
   }
 
   /// A degree of all stages: "8", or "1–8" where they differ.
   std::string degree(std::int64_t model::Strategy::*field) const {
-    std::int64_t least = strategy_of(plan_.stages.front()).*field;
-    std::int64_t most = least;
-    for (const model::StagePlan& stage : plan_.stages) {
-      least = std::min(least, strategy_of(stage).*field);
-      most = std::max(most, strategy_of(stage).*field);
-    }
-    return least == most ? fmt::format("{}", most) : fmt::format("{}–{}", least, most);
+    return cli::degree(plan_, graph_, field);
   }
 
   const model::Strategy& strategy_of(const model::StagePlan& stage) const {
@@ -109,16 +121,20 @@ class Report {
 
   std::string strategy() const {
     const model::PlanStrategy& s = plan_.strategy;
-    std::string text = fmt::format("dp {} = {} inner × {} outer · pp {} · tp {}", s.dp, s.dp_inner,
-                                   s.dp_outer, s.pp, degree(&model::Strategy::tp));
-    for (const auto& [name, field] :
-         {std::pair{"cp", &model::Strategy::cp}, std::pair{"ep", &model::Strategy::ep}}) {
-      const std::string value = degree(field);
-      if (value != "1") text += fmt::format(" · {} {}", name, value);
-    }
-    text += fmt::format(" · micro-batch {} · {} · {}", s.micro_batch,
-                        counted(s.microbatches, "micro-batch"), model::to_string(s.schedule));
-    return labelled("strategy", text);
+    return labelled("strategy", fmt::format("dp {} = {} inner × {} outer · {} · {} · {}", s.dp,
+                                            s.dp_inner, s.dp_outer, degrees(plan_, graph_),
+                                            counted(s.microbatches, "micro-batch"),
+                                            model::to_string(s.schedule)));
+  }
+
+  /// The framework, and with a breakdown what has to be set there.
+  std::string target() const {
+    if (!target_) return "";
+    std::string out = labelled("target", fmt::format("{} ({})", target_->name, target_->version));
+    if (!detail_.breakdown || target_->settings.empty()) return out;
+    Table table({{"setting"}, {"value"}, {"because"}});
+    for (const auto& [key, value, why] : target_->settings) table.add({key, value, why});
+    return out + table.text(2, kWidth);
   }
 
   std::string iteration() const {
@@ -136,15 +152,72 @@ class Report {
         {"pipeline bubble", split.bubble_s},
     };
     for (const auto& [name, seconds] : parts) {
-      const double share = seconds / plan_.iteration_time_s;
-      std::string bar;
-      const auto blocks = std::lround(share * static_cast<double>(kBarWidth));
-      for (long i = 0; i < blocks; ++i) bar += "█";
-      const std::string line = fmt::format("  {:<25}{:>10}  {:>7}  {}", name,
-                                           util::format_seconds(seconds), percent(share), bar);
-      out += labelled("", line.substr(0, line.find_last_not_of(' ') + 1));
+      out += item(name, util::format_seconds(seconds), seconds / plan_.iteration_time_s);
+    }
+    if (const double ties = tie_s(); ties > 0) {
+      out += labelled("ties", fmt::format("gradients of shared parameters take {} an iteration",
+                                          util::format_seconds(ties)));
     }
     return out;
+  }
+
+  /// A line of what something consists of, with a bar for its share.
+  static std::string item(std::string_view name, const std::string& amount, double share) {
+    std::string bar;
+    const auto blocks = std::lround(share * static_cast<double>(kBarWidth));
+    for (long i = 0; i < blocks; ++i) bar += "█";
+    const std::string line =
+        fmt::format("  {:<25}{:>10}  {:>7}  {}", name, amount, percent(share), bar);
+    return labelled("", line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+
+  double tie_s() const {
+    double sum = 0;
+    for (const model::StagePlan& stage : plan_.stages) sum += stage.time.tie_s;
+    return sum;
+  }
+
+  /// What the plan may use of a device.
+  double memory_limit() const {
+    return cluster_.device.usable_bytes() - plan_.stages.front().memory.margin_bytes;
+  }
+
+  /// The fullest stage, item by item.
+  std::string memory() const {
+    std::size_t fullest = 0;
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      if (plan_.stages[s].memory.total_bytes > plan_.stages[fullest].memory.total_bytes)
+        fullest = s;
+    }
+    const model::StageMemory& m = plan_.stages[fullest].memory;
+    if (m.total_bytes <= 0) return "";  // the plan is too broken to have any
+    const double limit = memory_limit();
+    std::string out = labelled_paragraph(
+        "memory", fmt::format("{} GiB on stage {}, of {} GiB that a plan may use ({})",
+                              gibibytes(m.total_bytes), fullest + 1, gibibytes(limit),
+                              limit_text(m.margin_bytes)));
+    const std::pair<const char*, double> parts[] = {
+        {"weights", m.weight_bytes},
+        {"gradients", m.gradient_bytes},
+        {"optimizer", m.optimizer_bytes},
+        {"gathered weights", m.gathered_bytes},
+        {"activations in flight", m.in_flight_bytes},
+        {"one layer at work", m.working_bytes},
+        {"context", m.context_bytes},
+        {"communicators", m.communicator_bytes},
+        {"left of the limit", std::max(limit - m.total_bytes, 0.0)},
+    };
+    for (const auto& [name, bytes] : parts) {
+      out += item(name, gibibytes_or_zero(bytes) + " GiB", bytes / std::max(limit, m.total_bytes));
+    }
+    return out;
+  }
+
+  std::string limit_text(double margin) const {
+    const model::Device& device = cluster_.device;
+    return fmt::format("{} GiB less {} GiB reserved and a margin of {} GiB, {}",
+                       gibibytes(device.memory_bytes), gibibytes_or_zero(device.reserved_bytes),
+                       gibibytes_or_zero(margin), percent(options_.reserve.margin));
   }
 
   const char* collectives_name() const {
@@ -220,6 +293,24 @@ class Report {
                                            util::format_count(all), idle));
   }
 
+  /// What loading takes, and whatever else has to be known.
+  std::string remarks() const {
+    const io::PlanNotes notes = plan_notes(plan_, setup_);
+    std::string out;
+    if (notes.restart && detail_.breakdown) {
+      out += labelled_paragraph(
+          "restart",
+          fmt::format(
+              "loading optimizer state takes {} of host memory per node ({} ranks) if every "
+              "rank reads that of its whole stage, {} if shards are read",
+              util::format_bytes(notes.restart->whole_bytes_per_node),
+              notes.restart->ranks_per_node,
+              util::format_bytes(notes.restart->shard_bytes_per_node)));
+    }
+    for (const std::string& remark : notes.remarks) out += labelled_paragraph("note", remark);
+    return out;
+  }
+
   std::vector<std::string> layer_names(std::size_t first, std::size_t last) const {
     std::vector<std::string> names;
     for (std::size_t s = first; s <= last; ++s) {
@@ -231,7 +322,7 @@ class Report {
   /// Equal but for where they lie, what they hold and how many micro-batches are in flight.
   bool alike(const model::StagePlan& a, const model::StagePlan& b) const {
     return a.strategy == b.strategy && a.devices == b.devices && a.recompute == b.recompute &&
-           a.zero == b.zero && a.layers.size() == b.layers.size() &&
+           a.zero == b.zero && a.shard == b.shard && a.layers.size() == b.layers.size() &&
            util::format_seconds(a.time.total_s) == util::format_seconds(b.time.total_s);
   }
 
@@ -274,7 +365,7 @@ class Report {
       least = std::min(least, plan_.stages[s].memory.total_bytes);
       most = std::max(most, plan_.stages[s].memory.total_bytes);
     }
-    const double limit = cluster_.device.usable_bytes();
+    const double limit = memory_limit();
     const std::string used = gibibytes(least) == gibibytes(most)
                                  ? gibibytes(most)
                                  : fmt::format("{}–{}", gibibytes(least), gibibytes(most));
@@ -283,10 +374,15 @@ class Report {
             printable(strategy_of(stage).id),
             devices_text(stage.position, plan_.stages[last]),
             model::to_string(stage.recompute),
-            fmt::format("{}", stage.zero),
+            zero_text(stage),
             util::format_seconds(stage.time.total_s),
             fmt::format("{} / {} GiB", used, gibibytes(limit)),
             fmt::format("{:.0f} %", 100 * most / limit)};
+  }
+
+  static std::string zero_text(const model::StagePlan& stage) {
+    const bool hybrid = stage.zero > 0 && stage.shard == model::ShardSpan::kPod;
+    return fmt::format("{}{}", stage.zero, hybrid ? " pod" : "");
   }
 
   static std::string devices_text(std::int64_t begin, const model::StagePlan& last) {
@@ -304,20 +400,46 @@ class Report {
                  {"grad receive", Table::Align::kRight},
                  {"ZeRO", Table::Align::kRight},
                  {"sync", Table::Align::kRight},
-                 {"state", Table::Align::kRight},
-                 {"activations", Table::Align::kRight}});
+                 {"ties", Table::Align::kRight}});
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const model::StageTime& time = plan_.stages[s].time;
-      const model::StageMemory& memory = plan_.stages[s].memory;
       table.add({fmt::format("{}", s + 1), util::format_seconds(time.forward_s),
                  util::format_seconds(time.backward_s), util::format_seconds(time.recompute_s),
                  util::format_seconds(time.collective_s), util::format_seconds(time.receive_s),
                  util::format_seconds(time.gradient_receive_s), util::format_seconds(time.zero_s),
-                 util::format_seconds(time.sync_s), util::format_bytes_binary(memory.state_bytes),
-                 util::format_bytes_binary(memory.activation_bytes)});
+                 util::format_seconds(time.sync_s), util::format_seconds(time.tie_s)});
     }
     return "time per micro-batch (collectives: what forward, backward and recompute spend in them; "
-           "sync: once)\n" +
+           "sync, ties: once)\n" +
+           table.text(0, kWidth) + '\n' + memory_breakdown();
+  }
+
+  std::string memory_breakdown() const {
+    constexpr auto kRight = Table::Align::kRight;
+    Table table({{"stage", kRight},
+                 {"weights", kRight},
+                 {"gradients", kRight},
+                 {"optimizer", kRight},
+                 {"gathered", kRight},
+                 {"in flight", kRight},
+                 {"at work", kRight},
+                 {"context", kRight},
+                 {"comm.", kRight},
+                 {"total", kRight},
+                 {"tables", kRight}});
+    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
+      const model::StageMemory& m = plan_.stages[s].memory;
+      table.add({fmt::format("{}", s + 1), gibibytes_or_zero(m.weight_bytes),
+                 gibibytes_or_zero(m.gradient_bytes), gibibytes_or_zero(m.optimizer_bytes),
+                 gibibytes_or_zero(m.gathered_bytes), gibibytes_or_zero(m.in_flight_bytes),
+                 gibibytes_or_zero(m.working_bytes), gibibytes_or_zero(m.context_bytes),
+                 gibibytes_or_zero(m.communicator_bytes), gibibytes(m.total_bytes),
+                 gibibytes_or_zero(m.table_bytes)});
+    }
+    return fmt::format(
+               "memory per device in GiB, of {} (tables: of the weights, those over the "
+               "vocabulary)\n",
+               gibibytes(memory_limit())) +
            table.text(0, kWidth);
   }
 
@@ -329,12 +451,22 @@ class Report {
     for (const auto& [reason, count] : s.rejected) {
       if (count > 0) rejected.push_back(fmt::format("{} ({})", util::format_count(count), reason));
     }
-    if (!rejected.empty()) text += fmt::format(", left out: {}", fmt::join(rejected, ", "));
+    if (!rejected.empty() && !detail_.breakdown)
+      text += fmt::format(", left out: {}", fmt::join(rejected, ", "));
     text +=
         fmt::format("; {} with {} filled", counted(s.tables, "table"), counted(s.cells, "cell"));
     text = labelled_paragraph("search", text);
+    if (detail_.breakdown && !rejected.empty()) text += left_out();
     if (detail_.breakdown && !s.per_rank.empty()) text += per_rank();
     return text;
+  }
+
+  std::string left_out() const {
+    Table table({{"left out", Table::Align::kRight}, {"because"}});
+    for (const auto& [reason, count] : plan_.search.rejected) {
+      if (count > 0) table.add({util::format_count(count), reason});
+    }
+    return table.text(1, kWidth);
   }
 
   std::string per_rank() const {
@@ -361,10 +493,45 @@ class Report {
   const model::Cluster& cluster_;
   const model::PlanOptions& options_;
   const std::string& precision_;
+  const Setup& setup_;
+  const std::optional<io::PlanTarget> target_;
   const ReportDetail& detail_;
 };
 
 }  // namespace
+
+std::string labelled_paragraph(std::string_view label, const std::string& text) {
+  std::string out;
+  std::string line;
+  const auto flush = [&] {
+    out += labelled(out.empty() ? label : "", line);
+    line.clear();
+  };
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && kLabelWidth + display_width(line) + 1 + display_width(word) > kWidth)
+      flush();
+    if (!line.empty()) line += ' ';
+    line += word;
+    begin = end + 1;
+  }
+  flush();
+  return out;
+}
+
+std::string strategy_text(const model::Plan& plan, const model::Graph& graph) {
+  return fmt::format("dp {} · {}", plan.strategy.dp, degrees(plan, graph));
+}
+
+double peak_bytes(const model::Plan& plan) {
+  double peak = 0;
+  for (const model::StagePlan& stage : plan.stages) {
+    peak = std::max(peak, stage.memory.total_bytes);
+  }
+  return peak;
+}
 
 std::string plan_report(const model::Plan& plan, const Setup& setup, const ReportDetail& detail) {
   return Report(plan, setup, detail).text();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cli/inputs.hpp"
 #include "nestplan/model/plan.hpp"
@@ -13,6 +14,15 @@ struct ReportDetail {
   bool breakdown = false;   ///< a second table with the time of every stage
   bool search = true;       ///< bound and search, which a given plan does not have
 };
+
+/// Text behind a label, broken into lines that fit.
+std::string labelled_paragraph(std::string_view label, const std::string& text);
+
+/// Degrees and micro-batches in one line.
+std::string strategy_text(const model::Plan& plan, const model::Graph& graph);
+
+/// Bytes of the fullest stage.
+double peak_bytes(const model::Plan& plan);
 
 /// A plan for people: at most 120 columns of UTF-8.
 std::string plan_report(const model::Plan& plan, const Setup& setup, const ReportDetail& detail);

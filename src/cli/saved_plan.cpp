@@ -1,41 +1,46 @@
 #include "cli/saved_plan.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/targets/targets.hpp"
 
 namespace nestplan::cli {
 namespace {
 
-/// Reads `prefix` and a positive number off the front of `text`.
-std::optional<std::int64_t> take_degree(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return std::nullopt;
-  text.remove_prefix(prefix.size());
-  std::int64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || value < 1) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
-  return value;
-}
-
-/// Adds the degrees of a strategy called like "tp8-mb2"; other names are left to the reader of the
-/// whole plan to refuse.
-void add_degrees(std::string_view name, NeededDegrees& degrees) {
-  const auto tp = take_degree(name, "tp");
-  const auto micro_batch = take_degree(name, "-mb");
-  if (!tp || !micro_batch || !name.empty()) return;
-  degrees.tp.push_back(*tp);
-  degrees.micro_batches.push_back(*micro_batch);
-}
-
-void sort_unique(std::vector<std::int64_t>& list) {
+template <typename Value>
+void sort_unique(std::vector<Value>& list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+/// The degrees of the strategies that are called as those of models are; other names are left to
+/// the reader of the whole plan to refuse.
+NeededDegrees degrees_of(const std::vector<std::string>& strategies) {
+  NeededDegrees needed;
+  bool inherited = true;
+  for (const std::string& name : strategies) {
+    const auto d = cost::parse_strategy_id(name);
+    if (!d) continue;
+    needed.tp.push_back(d->tp);
+    needed.cp.push_back(d->cp);
+    needed.context_forms.push_back(d->context);
+    needed.ep.push_back(d->ep);
+    needed.etp.push_back(d->etp);
+    needed.micro_batches.push_back(d->micro_batch);
+    inherited = inherited && d->etp == d->tp;
+  }
+  if (inherited) needed.etp.clear();
+  for (auto* list : {&needed.tp, &needed.cp, &needed.ep, &needed.etp, &needed.micro_batches}) {
+    sort_unique(*list);
+  }
+  sort_unique(needed.context_forms);
+  return needed;
 }
 
 /// The text at `key` of an object; nothing if there is none.
@@ -44,24 +49,36 @@ std::optional<std::string> text_at(const nlohmann::json& object, const char* key
   return object.at(key).get<std::string>();
 }
 
+/// `name` if it is among `known`; nothing else.
+std::optional<std::string> known_of(const std::optional<std::string>& name,
+                                    const std::vector<std::string>& known) {
+  return std::find(known.begin(), known.end(), name) == known.end() ? std::nullopt : name;
+}
+
 }  // namespace
 
 SavedPlan read_saved_plan(const std::filesystem::path& path) {
   SavedPlan saved;
   saved.text = io::read_text(path);
   const auto document = nlohmann::json::parse(saved.text, nullptr, /*allow_exceptions=*/false);
-  const std::vector<std::string> known = model::objective_names();
-  saved.objective = text_at(document, "objective");
-  if (std::find(known.begin(), known.end(), saved.objective) == known.end()) {
-    saved.objective.reset();
+  saved.objective = known_of(text_at(document, "objective"), model::objective_names());
+  if (document.is_object() && document.contains("target")) {
+    saved.target = known_of(text_at(document.at("target"), "name"), targets::rule_set_names());
   }
-  if (document.is_object() && document.contains("stages")) {
-    for (const nlohmann::json& stage : document.at("stages")) {
-      if (const auto name = text_at(stage, "strategy")) add_degrees(*name, saved.degrees);
+  if (document.is_object() && document.contains("devices")) {
+    const auto& devices = document.at("devices");
+    if (devices.is_object() && devices.contains("total") &&
+        devices.at("total").is_number_integer()) {
+      saved.devices = devices.at("total").get<std::int64_t>();
     }
   }
-  sort_unique(saved.degrees.tp);
-  sort_unique(saved.degrees.micro_batches);
+  std::vector<std::string> strategies;
+  if (document.is_object() && document.contains("stages")) {
+    for (const nlohmann::json& stage : document.at("stages")) {
+      if (auto name = text_at(stage, "strategy")) strategies.push_back(std::move(*name));
+    }
+  }
+  saved.degrees = degrees_of(strategies);
   return saved;
 }
 

@@ -13,6 +13,8 @@ namespace nestplan::cli {
 struct SavedPlan {
   std::string text;
   std::optional<std::string> objective;
+  std::optional<std::string> target;
+  std::optional<std::int64_t> devices;  ///< of the cluster that it was made for
   NeededDegrees degrees;  ///< from the names of its strategies, as `cost::build_graph` gives them
 };
 

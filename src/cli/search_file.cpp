@@ -108,7 +108,8 @@ model::Plan plan_of(const std::string& document, const std::string& file, const 
     cost::PlacedPlan placed{saved.dp, saved.dp_inner.value(), {}};
     for (const model::PartialStage& stage : saved.stages) {
       placed.stages.push_back({stage.layers, stage.strategy, stage.position.value(),
-                               stage.recompute.value(), stage.zero.value()});
+                               stage.recompute.value(), stage.zero.value(),
+                               stage.shard.value_or(model::ShardSpan::kAll), stage.chunks});
     }
     plan = cost::evaluate(setup.problem, *setup.network, placed);
     plan.lower_bound_s = plan.iteration_time_s;

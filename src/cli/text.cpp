@@ -128,6 +128,8 @@ std::string gibibytes(double bytes) {
   return fmt::format("{:.{}f}", value, value < 0.1 ? 4 : 1);
 }
 
+std::string gibibytes_or_zero(double bytes) { return bytes > 0 ? gibibytes(bytes) : "0"; }
+
 std::string precise_seconds(double seconds) {
   const auto scaled = [](double value, const char* unit) {
     const int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;

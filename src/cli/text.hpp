@@ -41,6 +41,9 @@ std::string percent(double fraction);
 /// Bytes as GiB with one decimal (four for less than a tenth), without the unit.
 std::string gibibytes(double bytes);
 
+/// The same, and nothing is 0.
+std::string gibibytes_or_zero(double bytes);
+
 /// Seconds with four significant digits: "10.05 s", "812.3 ms".
 std::string precise_seconds(double seconds);
 

@@ -79,6 +79,12 @@ model::HierarchySpec read_network(const Field& field) {
     }
   }
   if (network.levels.empty()) levels.fail("must have at least one level");
+  if (const auto limit = field.find("devices")) {
+    network.devices = limit->integer(1, kMostDevices);
+    if (*network.devices > devices) {
+      limit->fail(fmt::format("is {}, but the fan-outs make only {}", *network.devices, devices));
+    }
+  }
   return network;
 }
 
@@ -90,6 +96,9 @@ model::Cluster to_cluster(const Document& document) {
   cluster.name = root.at("name").identifier();
   cluster.device = read_device(root.at("device"));
   cluster.network = read_network(root.at("network"));
+  if (const auto memory = root.find("host_memory")) {
+    cluster.host_memory_bytes = positive(*memory, util::parse_bytes, "2 TB");
+  }
   return cluster;
 }
 

@@ -71,6 +71,7 @@ class GraphReader {
     read_ties();
     read_dimensions();
     default_checkpoints();
+    check_times();
     check_acyclic();
     model::quantise_counts(graph_);
     return std::move(graph_);
@@ -283,6 +284,27 @@ class GraphReader {
     }
   }
 
+  /// Layers that compute on what others put out take time; a lookup, at the beginning, may not. A
+  /// profile with such a hole would make every plan look better than it is.
+  void check_times() const {
+    std::vector<bool> reads(graph_.layers.size(), false);
+    for (const model::Edge& edge : graph_.edges) reads[static_cast<std::size_t>(edge.to)] = true;
+    const std::vector<Field> fields = root_.at("layers").items();
+    for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
+      if (!reads[i]) continue;
+      for (std::size_t s = 0; s < graph_.strategies.size(); ++s) {
+        const auto& cost = graph_.layers[i].costs[s];
+        const bool works = cost && cost->parameters + cost->expert_parameters > 0;
+        if (!works || cost->forward_s > 0) continue;
+        fields[i]
+            .at("costs")
+            .at(strategies_.name(s))
+            .at("forward_s")
+            .fail("is 0, but a layer with parameters that reads another one takes time");
+      }
+    }
+  }
+
   void check_acyclic() const {
     try {
       model::topological_order(graph_);
@@ -321,12 +343,12 @@ Output cost_to_json(const model::LayerCost& cost) {
                            {"bytes", number_to_json(step.bytes)}});
   }
   Output out{{"forward_s", number_to_json(cost.forward_s)},
-          {"backward_s", number_to_json(cost.backward_s)},
-          {"parameters", number_to_json(cost.parameters)},
-          {"expert_parameters", number_to_json(cost.expert_parameters)},
-          {"activation_bytes", number_to_json(cost.activation_bytes)},
-          {"checkpoint_bytes", number_to_json(cost.checkpoint_bytes)},
-          {"collectives", std::move(collectives)}};
+             {"backward_s", number_to_json(cost.backward_s)},
+             {"parameters", number_to_json(cost.parameters)},
+             {"expert_parameters", number_to_json(cost.expert_parameters)},
+             {"activation_bytes", number_to_json(cost.activation_bytes)},
+             {"checkpoint_bytes", number_to_json(cost.checkpoint_bytes)},
+             {"collectives", std::move(collectives)}};
   if (cost.selective_bytes) {
     out["selective_bytes"] = number_to_json(*cost.selective_bytes);
     out["selective_s"] = number_to_json(cost.selective_s);

@@ -3,11 +3,12 @@
 namespace nestplan::io {
 
 namespace graph_keys {
-const KeySet kGraph{"",
-                    {"format", "name", "strategies", "layers", "edges"},
-                    {"provenance", "tokens_per_sample", "model_flops_per_sample", "ties",
-                     "dimensions"}};
-const KeySet kStrategy{"strategy", {"id", "tp"}, {"sp", "cp", "ep", "etp", "micro_batch", "context"}};
+const KeySet kGraph{
+    "",
+    {"format", "name", "strategies", "layers", "edges"},
+    {"provenance", "tokens_per_sample", "model_flops_per_sample", "ties", "dimensions"}};
+const KeySet kStrategy{
+    "strategy", {"id", "tp"}, {"sp", "cp", "ep", "etp", "micro_batch", "context"}};
 const KeySet kLayer{"layer", {"id", "costs"}, {"counted"}};
 const KeySet kCost{"cost",
                    {"forward_s", "backward_s", "parameters", "activation_bytes"},
@@ -23,9 +24,9 @@ const KeySet kDimensions{"dimensions",
 }  // namespace graph_keys
 
 namespace cluster_keys {
-const KeySet kCluster{"", {"format", "name", "device", "network"}, {"provenance"}};
+const KeySet kCluster{"", {"format", "name", "device", "network"}, {"provenance", "host_memory"}};
 const KeySet kDevice{"device", {"name", "memory", "peak"}, {"reserved", "memory_bandwidth"}};
-const KeySet kNetwork{"network", {"kind", "levels"}, {"collectives"}};
+const KeySet kNetwork{"network", {"kind", "levels"}, {"collectives", "devices"}};
 const KeySet kLevel{"level", {"fanout", "bandwidth", "latency"}, {"name", "oversubscription"}};
 }  // namespace cluster_keys
 
@@ -33,8 +34,10 @@ namespace plan_keys {
 const KeySet kPlan{
     "",
     {"format", "strategy", "stages"},
-    {"status", "reason", "objective", "model", "cluster", "iteration_time_s", "lower_bound_s",
-     "gap", "throughput", "batch", "devices", "time_split", "search"}};
+    {"status",        "reason",    "objective",  "model",   "cluster", "iteration_time_s",
+     "lower_bound_s", "gap",       "throughput", "batch",   "devices", "time_split",
+     "target",        "shortfall", "vocabulary", "restart", "remarks", "fewest_devices",
+     "what_if",       "search"}};
 const KeySet kThroughput{
     "throughput",
     {},
@@ -45,15 +48,34 @@ const KeySet kStrategy{
     {"dp_inner", "dp_outer", "pp", "vpp", "micro_batch", "microbatches", "schedule"}};
 const KeySet kBatch{"batch", {}, {"global_batch", "tokens"}};
 const KeySet kDevices{"devices", {}, {"total", "used", "idle"}};
-const KeySet kStage{
-    "stage",
-    {"layers", "strategy"},
-    {"tp", "cp", "ep", "position", "devices", "recompute", "zero", "time", "memory"}};
+const KeySet kStage{"stage",
+                    {"layers", "strategy"},
+                    {"tp", "cp", "ep", "position", "devices", "recompute", "zero", "shard",
+                     "weight_gathers", "chunks", "time", "memory"}};
 const KeySet kTime{"time",
                    {},
                    {"total_s", "forward_s", "backward_s", "recompute_s", "receive_s",
-                    "gradient_receive_s", "zero_s", "sync_s", "collective_s"}};
-const KeySet kMemory{"memory", {}, {"total_bytes", "state_bytes", "activation_bytes"}};
+                    "gradient_receive_s", "zero_s", "sync_s", "collective_s", "tie_s"}};
+const KeySet kMemory{
+    "memory",
+    {},
+    {"total_bytes", "state_bytes", "activation_bytes", "reserve_bytes", "weight_bytes",
+     "gradient_bytes", "optimizer_bytes", "gathered_bytes", "in_flight_bytes", "working_bytes",
+     "context_bytes", "communicator_bytes", "table_bytes", "margin_bytes"}};
+const KeySet kTarget{"target", {"name"}, {"version", "settings"}};
+const KeySet kSetting{"setting", {"key", "value"}, {"why"}};
+const KeySet kShortfall{
+    "shortfall", {"limit"}, {"required_bytes", "available_bytes", "state_bytes", "least_devices"}};
+const KeySet kVocabulary{"vocabulary", {}, {"rows", "padded_rows"}};
+const KeySet kRestart{"restart",
+                      {},
+                      {"ranks_per_node", "whole_bytes_per_rank", "whole_bytes_per_node",
+                       "shard_bytes_per_node", "host_memory_bytes"}};
+const KeySet kFewestDevices{"fewest_devices", {"devices"}, {"of", "proven", "too_few"}};
+const KeySet kTooFew{"too_few", {"devices", "reason"}, {}};
+const KeySet kWhatIf{"what_if",
+                     {"change"},
+                     {"status", "iteration_time_s", "gain", "memory_bytes", "in_margin", "reason"}};
 const KeySet kTimeSplit{
     "time_split",
     {},
@@ -73,8 +95,9 @@ std::vector<KeySet> known_keys(const std::string& format) {
   }
   if (format == kPlanFormat) {
     using namespace plan_keys;
-    return {kPlan,  kThroughput, kStrategy, kBatch,     kDevices,
-            kStage, kTime,       kMemory,   kTimeSplit, kSearch};
+    return {kPlan,    kThroughput,    kStrategy, kBatch,   kDevices,    kStage,
+            kTime,    kMemory,        kTarget,   kSetting, kVocabulary, kShortfall,
+            kRestart, kFewestDevices, kTooFew,   kWhatIf,  kTimeSplit,  kSearch};
   }
   return {};
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "io/json.hpp"
 #include "nestplan/io/files.hpp"
@@ -55,6 +57,7 @@ class PlanReader {
     check_not_empty();
     read_degrees(root_.at("strategy"));
     for (const Field& field : root_.at("stages").items()) read_stage(field);
+    check_chunks();
     check_every_layer();
     check_same(root_.at("strategy"), "pp", static_cast<std::int64_t>(plan_.stages.size()),
                "the number of stages is");
@@ -77,7 +80,39 @@ class PlanReader {
     check_numbers(root_, "batch", plan_keys::kBatch);
     check_numbers(root_, "devices", plan_keys::kDevices);
     check_numbers(root_, "time_split", plan_keys::kTimeSplit);
+    if (const auto target = root_.find("target")) check_target(*target);
+    check_numbers(root_, "vocabulary", plan_keys::kVocabulary);
+    check_numbers(root_, "restart", plan_keys::kRestart);
+    if (const auto shortfall = root_.find("shortfall")) shortfall->expect(plan_keys::kShortfall);
+    if (const auto remarks = root_.find("remarks")) {
+      for (const Field& remark : remarks->items()) remark.text();
+    }
+    check_answers();
     if (const auto search = root_.find("search")) check_search(*search);
+  }
+
+  /// What was asked beside the plan.
+  void check_answers() const {
+    if (const auto fewest = root_.find("fewest_devices")) {
+      fewest->expect(plan_keys::kFewestDevices);
+      const auto below = fewest->find("too_few");
+      if (below && !below->is_null()) below->expect(plan_keys::kTooFew);
+    }
+    const auto changes = root_.find("what_if");
+    if (!changes) return;
+    for (const Field& change : changes->items()) {
+      change.expect(plan_keys::kWhatIf).at("change").identifier();
+    }
+  }
+
+  static void check_target(const Field& target) {
+    target.expect(plan_keys::kTarget).at("name").identifier();
+    if (const auto version = target.find("version")) version->text();
+    const auto settings = target.find("settings");
+    if (!settings) return;
+    for (const Field& setting : settings->items()) {
+      for (const auto& [key, value] : setting.expect(plan_keys::kSetting).members()) value.text();
+    }
   }
 
   static void check_search(const Field& search) {
@@ -107,10 +142,7 @@ class PlanReader {
       field.at("dp_inner")
           .fail(fmt::format("{} does not divide dp, which is {}", *plan_.dp_inner, plan_.dp));
     }
-    if (const auto vpp = find_integer(field, "vpp", 1, kMostDevices); vpp.value_or(1) != 1) {
-      field.at("vpp").fail(
-          fmt::format("is {}, but interleaved schedules are not modelled: it must be 1", *vpp));
-    }
+    vpp_ = find_integer(field, "vpp", 1, kMostDevices);
     find_integer(field, "microbatches", 1, kMostWhole);
     if (const auto schedule = field.find("schedule")) {
       plan_.schedule = schedule->named(model::parse_schedule);
@@ -138,7 +170,10 @@ class PlanReader {
       stage.recompute = recompute->named(model::parse_recompute);
     }
     if (const auto zero = field.find("zero")) stage.zero = static_cast<int>(zero->integer(0, 3));
+    if (const auto shard = field.find("shard")) stage.shard = shard->named(model::parse_shard_span);
+    if (const auto chunks = field.find("chunks")) stage.chunks = read_chunks(*chunks, stage.layers);
     check_degrees(field, stage.strategy);
+    find_integer(field, "weight_gathers", 0, kMostWhole);
     check_numbers(field, "time", plan_keys::kTime);
     check_numbers(field, "memory", plan_keys::kMemory);
     plan_.stages.push_back(std::move(stage));
@@ -182,6 +217,52 @@ class PlanReader {
     for (const model::Layer& layer : graph_.layers) known.push_back(layer.id);
     field.fail(fmt::format("unknown layer {}{}", util::quoted(field.text()),
                            util::hint(field.text(), known)));
+  }
+
+  /// The layers of every chunk: together those of the stage.
+  std::vector<std::vector<int>> read_chunks(const Field& list, const std::vector<int>& of_stage) {
+    std::vector<std::vector<int>> chunks;
+    std::unordered_set<int> left(of_stage.begin(), of_stage.end());
+    for (const Field& chunk : list.items()) {
+      std::vector<int>& layers = chunks.emplace_back();
+      for (const Field& field : chunk.items()) {
+        layers.push_back(read_layer(field));
+        if (left.erase(layers.back()) == 1) continue;
+        const bool of_another =
+            !std::binary_search(of_stage.begin(), of_stage.end(), layers.back());
+        field.fail(fmt::format(
+            "layer {} is {}", util::quoted(field.text()),
+            of_another ? "not among the layers of the stage" : "in a chunk of the stage already"));
+      }
+      if (layers.empty()) chunk.fail("must have at least one layer");
+      std::sort(layers.begin(), layers.end());
+    }
+    if (!left.empty()) {
+      const int least = *std::min_element(left.begin(), left.end());
+      list.fail(fmt::format("layer {} of the stage is in no chunk",
+                            util::quoted(graph_.layers[static_cast<std::size_t>(least)].id)));
+    }
+    return chunks;
+  }
+
+  /// All stages have as many as `vpp` says; one chunk is as good as none.
+  void check_chunks() {
+    const std::vector<Field> stages = root_.at("stages").items();
+    const auto count = [](const model::PartialStage& stage) {
+      return std::max<std::int64_t>(1, std::ssize(stage.chunks));
+    };
+    const std::int64_t expected = vpp_.value_or(count(plan_.stages.front()));
+    for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (count(plan_.stages[i]) == expected) continue;
+      const std::string problem =
+          fmt::format("{} {}, but {} {}", count(plan_.stages[i]),
+                      count(plan_.stages[i]) == 1 ? "chunk" : "chunks",
+                      vpp_ ? "strategy.vpp is" : "the first stage has", expected);
+      if (stages[i].find("chunks")) stages[i].at("chunks").fail(problem);
+      stages[i].fail(fmt::format("without \"chunks\" there is {}", problem));
+    }
+    if (expected > 1) return;
+    for (model::PartialStage& stage : plan_.stages) stage.chunks.clear();
   }
 
   /// What is redundant must agree. The devices of a stage tell `dp_inner` when nothing else does.
@@ -239,6 +320,7 @@ class PlanReader {
   Field root_;
   const model::Graph& graph_;
   model::PartialPlan plan_;
+  std::optional<std::int64_t> vpp_;
   std::unordered_map<std::string, int> layers_;
   std::unordered_map<int, std::string> places_;  ///< by layer: the path of its first mention
 };
@@ -248,8 +330,14 @@ using Output = nlohmann::ordered_json;
 class PlanWriter {
  public:
   PlanWriter(const model::Plan& plan, const model::Graph& graph, const model::Cluster& cluster,
-             std::optional<std::int64_t> global_batch)
-      : plan_(plan), graph_(graph), cluster_(cluster), batch_(global_batch) {
+             std::optional<std::int64_t> global_batch, const std::optional<PlanTarget>& target,
+             const PlanNotes& notes)
+      : plan_(plan),
+        graph_(graph),
+        cluster_(cluster),
+        batch_(global_batch),
+        target_(target),
+        notes_(notes) {
     const model::PlanStrategy& strategy = plan.strategy;
     if (!batch_ && has_stages()) {
       batch_ = strategy.dp * strategy.micro_batch * strategy.microbatches;
@@ -273,6 +361,13 @@ class PlanWriter {
     out["stages"] = Output::array();
     for (const model::StagePlan& item : plan_.stages) out["stages"].push_back(stage(item));
     out["time_split"] = time_split();
+    if (target_) out["target"] = target();
+    if (plan_.shortfall) out["shortfall"] = shortfall();
+    if (const auto& table = notes_.vocabulary) {
+      out["vocabulary"] = {{"rows", table->rows}, {"padded_rows", table->padded_rows}};
+    }
+    if (notes_.restart) out["restart"] = restart();
+    if (!notes_.remarks.empty()) out["remarks"] = notes_.remarks;
     out["search"] = search();
     return out;
   }
@@ -334,26 +429,76 @@ class PlanWriter {
             {"schedule", model::to_string(s.schedule)}};
   }
 
-  Output stage(const model::StagePlan& stage) const {
-    Output layers = Output::array();
-    for (const int layer : stage.layers) {
-      layers.push_back(graph_.layers[static_cast<std::size_t>(layer)].id);
+  Output shortfall() const {
+    const model::MemoryShortfall& missing = *plan_.shortfall;
+    return {{"limit", "memory"},
+            {"required_bytes", number_to_json(missing.required_bytes)},
+            {"available_bytes", number_to_json(missing.available_bytes)},
+            {"state_bytes", number_to_json(missing.state_bytes)},
+            {"least_devices", missing.least_devices}};
+  }
+
+  Output restart() const {
+    const cost::Restart& load = *notes_.restart;
+    const double host = cluster_.host_memory_bytes;
+    return {{"ranks_per_node", load.ranks_per_node},
+            {"whole_bytes_per_rank", number_to_json(load.whole_bytes_per_rank)},
+            {"whole_bytes_per_node", number_to_json(load.whole_bytes_per_node)},
+            {"shard_bytes_per_node", number_to_json(load.shard_bytes_per_node)},
+            {"host_memory_bytes", host > 0 ? number_to_json(host) : Output()}};
+  }
+
+  /// Of the weights of a stage, an iteration.
+  std::int64_t weight_gathers(const model::StagePlan& stage) const {
+    if (stage.zero == 0) return 0;
+    return stage.zero < 3 ? 1 : 2 * plan_.strategy.microbatches;
+  }
+
+  Output layer_ids(const std::vector<int>& layers) const {
+    Output ids = Output::array();
+    for (const int layer : layers) {
+      ids.push_back(graph_.layers[static_cast<std::size_t>(layer)].id);
     }
+    return ids;
+  }
+
+  Output stage(const model::StagePlan& stage) const {
     const auto& strategy = graph_.strategies[static_cast<std::size_t>(stage.strategy)];
-    return {{"layers", std::move(layers)},
-            {"strategy", strategy.id},
-            {"tp", strategy.tp},
-            {"cp", strategy.cp},
-            {"ep", strategy.ep},
-            {"position", stage.position},
-            {"devices", stage.devices},
-            {"recompute", model::to_string(stage.recompute)},
-            {"zero", stage.zero},
-            {"time", stage_time(stage.time)},
-            {"memory",
-             {{"total_bytes", number_to_json(stage.memory.total_bytes)},
-              {"state_bytes", number_to_json(stage.memory.state_bytes)},
-              {"activation_bytes", number_to_json(stage.memory.activation_bytes)}}}};
+    Output out{{"layers", layer_ids(stage.layers)},
+               {"strategy", strategy.id},
+               {"tp", strategy.tp},
+               {"cp", strategy.cp},
+               {"ep", strategy.ep},
+               {"position", stage.position},
+               {"devices", stage.devices},
+               {"recompute", model::to_string(stage.recompute)},
+               {"zero", stage.zero}};
+    if (stage.zero > 0) out["shard"] = model::to_string(stage.shard);
+    out["weight_gathers"] = weight_gathers(stage);
+    if (!stage.chunks.empty()) {
+      out["chunks"] = Output::array();
+      for (const auto& chunk : stage.chunks) out["chunks"].push_back(layer_ids(chunk));
+    }
+    out["time"] = stage_time(stage.time);
+    out["memory"] = stage_memory(stage.memory);
+    return out;
+  }
+
+  static Output stage_memory(const model::StageMemory& m) {
+    return {{"total_bytes", number_to_json(m.total_bytes)},
+            {"state_bytes", number_to_json(m.state_bytes)},
+            {"activation_bytes", number_to_json(m.activation_bytes)},
+            {"reserve_bytes", number_to_json(m.reserve_bytes)},
+            {"weight_bytes", number_to_json(m.weight_bytes)},
+            {"gradient_bytes", number_to_json(m.gradient_bytes)},
+            {"optimizer_bytes", number_to_json(m.optimizer_bytes)},
+            {"gathered_bytes", number_to_json(m.gathered_bytes)},
+            {"in_flight_bytes", number_to_json(m.in_flight_bytes)},
+            {"working_bytes", number_to_json(m.working_bytes)},
+            {"context_bytes", number_to_json(m.context_bytes)},
+            {"communicator_bytes", number_to_json(m.communicator_bytes)},
+            {"table_bytes", number_to_json(m.table_bytes)},
+            {"margin_bytes", number_to_json(m.margin_bytes)}};
   }
 
   static Output stage_time(const model::StageTime& t) {
@@ -365,7 +510,8 @@ class PlanWriter {
             {"gradient_receive_s", number_to_json(t.gradient_receive_s)},
             {"zero_s", number_to_json(t.zero_s)},
             {"sync_s", number_to_json(t.sync_s)},
-            {"collective_s", number_to_json(t.collective_s)}};
+            {"collective_s", number_to_json(t.collective_s)},
+            {"tie_s", number_to_json(t.tie_s)}};
   }
 
   Output time_split() const {
@@ -378,6 +524,15 @@ class PlanWriter {
             {"pipeline_s", number_to_json(split.pipeline_s)},
             {"data_parallel_s", number_to_json(split.data_parallel_s)},
             {"bubble_s", number_to_json(std::max(split.bubble_s, 0.0))}};
+  }
+
+  Output target() const {
+    Output settings = Output::array();
+    for (const auto& [key, value, why] : target_->settings) {
+      settings.push_back({{"key", key}, {"value", value}, {"why", why}});
+    }
+    return {
+        {"name", target_->name}, {"version", target_->version}, {"settings", std::move(settings)}};
   }
 
   Output search() const {
@@ -395,6 +550,8 @@ class PlanWriter {
   const model::Graph& graph_;
   const model::Cluster& cluster_;
   std::optional<std::int64_t> batch_;
+  const std::optional<PlanTarget>& target_;
+  const PlanNotes& notes_;
   std::int64_t used_ = 0;
 };
 
@@ -414,8 +571,9 @@ model::PartialPlan parse_plan(std::string_view text, const std::string& file,
 }
 
 std::string plan_to_json(const model::Plan& plan, const model::Graph& graph,
-                         const model::Cluster& cluster, std::optional<std::int64_t> global_batch) {
-  return to_text(PlanWriter(plan, graph, cluster, global_batch).write());
+                         const model::Cluster& cluster, std::optional<std::int64_t> global_batch,
+                         const std::optional<PlanTarget>& target, const PlanNotes& notes) {
+  return to_text(PlanWriter(plan, graph, cluster, global_batch, target, notes).write());
 }
 
 }  // namespace nestplan::io

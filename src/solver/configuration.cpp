@@ -38,6 +38,16 @@ std::set<cost::GroupShape> possible_shapes(const cost::Network& network, std::in
   return shapes;
 }
 
+/// By how much a batch is not one of whole micro-batches on every copy, and the nearest that are.
+std::string batch_example(const model::PlanOptions& options, std::int64_t dp,
+                          std::int64_t micro_batch) {
+  const std::int64_t step = dp * micro_batch;
+  const std::int64_t left = options.global_batch % step;
+  return fmt::format("dp {} x micro-batch {} = {} leaves {} of {}; nearest: {} or {}", dp,
+                     micro_batch, step, left, options.global_batch, options.global_batch - left,
+                     options.global_batch - left + step);
+}
+
 }  // namespace
 
 bool allowed(const std::vector<std::int64_t>& list, std::int64_t value) {
@@ -158,7 +168,8 @@ Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
   return least;
 }
 
-Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
+Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies,
+                                     std::optional<model::Recompute> recompute) const {
   const model::Graph& graph = instance_.problem().graph;
   Floor floor;
   floor.of_layer.assign(graph.layers.size(), kNever);
@@ -173,7 +184,7 @@ Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies) const {
     }
     for (std::size_t v = 0; v < graph.layers.size(); ++v) {
       if (sums.floor_of_layer[v] == kNever) continue;
-      Ticks ticks = sums.floor_of_layer[v];
+      Ticks ticks = sums.floor_of_layer[v] + sums.recomputed(recompute, v);
       for (std::size_t t = 0; t < sums.terms.size(); ++t) {
         ticks += term_ticks[t] * sums.terms[t].count_of_layer[v];
       }
@@ -308,17 +319,24 @@ bool ConfigurationSpace::runs(const Configuration& c, const model::Strategy& s) 
   return false;
 }
 
+/// What all stages may have to do alike; nothing where they are free.
+std::vector<std::optional<model::Recompute>> ConfigurationSpace::recomputations() const {
+  if (!rules_->same_recompute()) return {std::nullopt};
+  const StageRule& rule = instance_.rule(instance_.lattice().whole());
+  return {rule.recompute.begin(), rule.recompute.end()};
+}
+
 /// Adds `base` with all that its stages may have to do alike, and with each number of chunks.
 void ConfigurationSpace::list_variants(const Configuration& base, std::vector<Configuration>& out) {
   const StageRule& rule = instance_.rule(instance_.lattice().whole());
-  std::vector<std::optional<model::Recompute>> recomputations{std::nullopt};
   std::vector<std::optional<int>> shards{std::nullopt};
-  if (rules_->same_recompute()) recomputations.assign(rule.recompute.begin(), rule.recompute.end());
   if (rules_->same_shard()) shards.assign(rule.shards.begin(), rule.shards.end());
-  for (const auto& recompute : recomputations) {
+  const auto recomputing = recomputations();
+  for (std::size_t r = 0; r < recomputing.size(); ++r) {
     for (const auto& shard : shards) {
       Configuration c = base;
-      c.recompute = recompute;
+      c.floor += static_cast<std::int32_t>(r);
+      c.recompute = recomputing[r];
       c.shard = shard;
       for (const std::int64_t vpp : instance_.options().vpp) {
         c.vpp = vpp;
@@ -367,7 +385,10 @@ void ConfigurationSpace::list_copies(std::int64_t micro_batch, std::vector<Confi
   const std::int64_t devices = instance_.network().devices();
   const std::vector<std::vector<int>> sets = strategy_sets(usable_strategies(micro_batch));
   const std::size_t first_floor = floors_.size();
-  for (const auto& set : sets) floors_.push_back(make_floor(set));
+  const auto recomputing = recomputations();
+  for (const auto& set : sets) {
+    for (const auto& recompute : recomputing) floors_.push_back(make_floor(set, recompute));
+  }
   const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
   for (const std::int64_t dp : options.dp) {
     if (dp > most) {
@@ -379,7 +400,8 @@ void ConfigurationSpace::list_copies(std::int64_t micro_batch, std::vector<Confi
     if (!allowed(options.dp, dp)) continue;
     const std::int64_t step = dp * micro_batch;
     if (!options.allow_uneven_batch && options.global_batch % step != 0) {
-      ++rejected_["dp x micro-batch does not divide the global batch"];
+      constexpr const char* kReason = "dp x micro-batch does not divide the global batch";
+      if (++rejected_[kReason] == 1) examples_[kReason] = batch_example(options, dp, micro_batch);
       continue;
     }
     for (const std::int64_t inner : options.dp_inner) {
@@ -395,7 +417,7 @@ void ConfigurationSpace::list_copies(std::int64_t micro_batch, std::vector<Confi
       c.pods = {devices, dp / inner, devices / (dp / inner)};
       for (std::size_t i = 0; i < sets.size(); ++i) {
         c.strategies.clear();
-        c.floor = static_cast<std::int32_t>(first_floor + i);
+        c.floor = static_cast<std::int32_t>(first_floor + i * recomputing.size());
         for (const int k : sets[i]) {
           if (runs(c, instance_.strategies()[at(k)].strategy)) c.strategies.push_back(k);
         }

@@ -121,7 +121,9 @@ class ConfigurationSpace {
   std::vector<std::int64_t> depths(const Configuration& configuration) const;
 
  private:
-  Floor make_floor(const std::vector<int>& strategies) const;
+  Floor make_floor(const std::vector<int>& strategies,
+                   std::optional<model::Recompute> recompute) const;
+  std::vector<std::optional<model::Recompute>> recomputations() const;
   Ticks cheapest_term(const model::Strategy& strategy, const model::Collective& collective) const;
   std::vector<std::int64_t> middles() const;
   bool covers_all_layers(const std::vector<int>& strategies) const;

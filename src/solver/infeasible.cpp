@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "solver/ladder.hpp"
+#include "solver/rules.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
@@ -92,6 +93,8 @@ class MemorySearch {
         DownsetId outer = chain.back();
         // every stage before this one still needs a layer
         const DownsetId last = lattice_.whole() - static_cast<DownsetId>(depth - s);
+        // All that is left may fit where less does not: the only stage has fewer communicators.
+        if (s == depth && stage_bytes(last, chain.back(), s) < limit) outer = last;
         while (outer < last && stage_bytes(outer + 1, chain.back(), s) < limit) ++outer;
         if (outer == chain.back()) break;
         chain.push_back(outer);
@@ -148,7 +151,9 @@ class MemorySearch {
 
 Tightest tightest(const Instance& instance) {
   Tightest best;
-  std::set<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> seen;
+  std::set<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::optional<model::Recompute>, std::optional<int>>>
+      seen;
   const auto& spans = instance.options().shard;
   const bool pods_matter =
       std::find(spans.begin(), spans.end(), model::ShardSpan::kPod) != spans.end();
@@ -164,7 +169,8 @@ Tightest tightest(const Instance& instance) {
       // Without shards in pods memory does not depend on how dp is split into pods, but for how
       // many stages fit.
       const std::int64_t inner = pods_matter ? configuration.dp_inner : 0;
-      if (!seen.insert({k, configuration.dp, inner, configuration.middle, configuration.max_depth})
+      if (!seen.insert({k, configuration.dp, inner, configuration.middle, configuration.max_depth,
+                        configuration.recompute, configuration.shard})
                .second) {
         continue;
       }
@@ -211,6 +217,33 @@ std::string describe(const Instance& instance, const Tightest& best) {
       most - usable, (most - usable) / kGiB, usable, usable / kGiB);
 }
 
+/// Why stages with equally many counted layers cannot be had with any number of stages that is
+/// allowed; empty if that is not it.
+std::string explain_uneven(const Instance& instance) {
+  const model::PlanOptions& options = instance.options();
+  if (effective_layout(options) != model::StageConstraints::Layout::kEven || options.pp.empty()) {
+    return "";
+  }
+  const auto& layers = instance.problem().graph.layers;
+  const std::int64_t counted = std::count_if(
+      layers.begin(), layers.end(), [](const model::Layer& layer) { return layer.counted; });
+  const auto even = [&](std::int64_t pp) {
+    return std::any_of(options.vpp.begin(), options.vpp.end(),
+                       [&](std::int64_t vpp) { return counted % (pp * vpp) == 0; });
+  };
+  if (counted == 0 || std::any_of(options.pp.begin(), options.pp.end(), even)) return "";
+  std::int64_t below = options.pp.front() - 1;
+  while (below > 1 && !even(below)) --below;
+  std::int64_t above = options.pp.back() + 1;
+  while (above <= counted && !even(above)) ++above;
+  std::string nearest = below >= 1 ? fmt::format("{}", below) : "";
+  if (above <= counted) nearest += fmt::format("{}{}", nearest.empty() ? "" : " or ", above);
+  return fmt::format(
+      ": {} layers do not split evenly over {} stages; nearest: --pp {}, or --stage-layers "
+      "first-last",
+      counted, fmt::join(options.pp, " or "), nearest.empty() ? "1" : nearest);
+}
+
 /// What is wrong when not even the numbers of a configuration work out.
 std::string explain_illegal(const Instance& instance) {
   ConfigurationSpace space(instance);
@@ -233,6 +266,7 @@ std::string explain_illegal(const Instance& instance) {
                         "global batch of {} would do",
                         options.global_batch, least);
     }
+    if (std::string uneven = explain_uneven(instance); !uneven.empty()) return text + uneven;
     return text + ": the restrictions leave no strategy or no degree; drop one of them";
   }
   for (const auto& [count, reason] : reasons) {
@@ -264,16 +298,69 @@ double memory_to_hold(const model::Problem& problem, double bytes) {
   return memory;
 }
 
+/// Parameters of the whole model, those of ties once: of every layer the fewest that some strategy
+/// spreads over its devices.
+double least_parameters(const model::Graph& graph) {
+  double sum = 0;
+  for (const model::Layer& layer : graph.layers) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+      if (!layer.costs[s]) continue;
+      const auto tp = static_cast<double>(graph.strategies[s].tp);
+      const auto ep = static_cast<double>(graph.strategies[s].ep);
+      least = std::min(least,
+                       tp * (layer.costs[s]->parameters + ep * layer.costs[s]->expert_parameters));
+    }
+    sum += least;
+  }
+  for (const model::Tie& tie : graph.ties) {
+    double most = 0;
+    for (std::size_t s = 0; s < graph.strategies.size(); ++s) {
+      most = std::max(most, static_cast<double>(graph.strategies[s].tp) * tie.parameters[s]);
+    }
+    sum -= static_cast<double>(tie.layers.size() - 1) * most;
+  }
+  return std::max(sum, 0.0);
+}
+
+model::MemoryShortfall shortfall_of(const Instance& instance, double required_bytes) {
+  const model::Problem& problem = instance.problem();
+  const auto [weight, gradient, optimizer] = problem.options.state_bytes;
+  model::MemoryShortfall missing;
+  missing.required_bytes = required_bytes;
+  missing.available_bytes = instance.usable_bytes();
+  missing.state_bytes = least_parameters(problem.graph) * (weight + gradient + optimizer);
+  const double device = problem.cluster.device.usable_bytes();
+  if (device > 0) {
+    missing.least_devices = static_cast<std::int64_t>(std::ceil(missing.state_bytes / device));
+  }
+  return missing;
+}
+
+/// What does not fit whatever is chosen; empty if the devices hold the state of the model.
+std::string too_few_devices(const model::MemoryShortfall& missing, const model::Cluster& cluster) {
+  if (missing.least_devices <= cluster.devices()) return "";
+  const auto devices = static_cast<double>(cluster.devices());
+  return fmt::format(
+      "; the state of the model alone is {:.2f} GiB, which is {:.2f} GiB on each of {} devices "
+      "were it shared by all: at least {} such devices are needed",
+      missing.state_bytes / kGiB, missing.state_bytes / kGiB / devices, cluster.devices(),
+      missing.least_devices);
+}
+
 /// Why nothing fits, from `instance`. `sure`: no other instance has to be asked whether a smaller
 /// change would do.
-std::string explain(const Instance& instance, bool sure) {
+Infeasibility explain(const Instance& instance, bool sure) {
   const Tightest best = tightest(instance);
-  if (best.chain.empty()) return explain_illegal(instance);
+  if (best.chain.empty()) return {explain_illegal(instance)};
   if (best.bytes <= instance.usable_bytes()) {
-    return "placement: every stage could fit into memory, but no placement of the stages inside a "
-           "pod satisfies all restrictions together";
+    return {
+        "placement: every stage could fit into memory, but no placement of the stages inside a "
+        "pod satisfies all restrictions together"};
   }
-  std::string text = describe(instance, best);
+  const model::MemoryShortfall missing = shortfall_of(instance, best.bytes);
+  const std::string text =
+      describe(instance, best) + too_few_devices(missing, instance.problem().cluster);
   const char* change = sure ? "least change" : "a change that is enough";
   model::Problem relaxed = instance.problem();
   relaxed.options.recompute = {model::Recompute::kNone, model::Recompute::kSelective,
@@ -284,20 +371,21 @@ std::string explain(const Instance& instance, bool sure) {
     const Instance other(relaxed, instance.network(), instance.lattice());
     const Tightest with_all = tightest(other);
     if (with_all.bytes <= other.usable_bytes()) {
-      return text +
-             fmt::format(
-                 "; {}: allow --recompute none,selective,full and --zero 0,1,2,3, which fits",
-                 change);
+      return {text + fmt::format("; {}: allow --recompute none,selective,full and --zero 0,1,2,3, "
+                                 "which fits",
+                                 change),
+              missing};
     }
   }
   const double needed = memory_to_hold(instance.problem(), best.bytes);
-  return text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
-                            needed, needed / kGiB);
+  return {text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
+                             needed, needed / kGiB),
+          missing};
 }
 
 }  // namespace
 
-std::string explain_infeasible(const Instance& instance) {
+Infeasibility explain_infeasible(const Instance& instance) {
   // All pairs of downsets are looked at; with too many of them, those of the layers in a row.
   constexpr std::int64_t kMostDownsets = 2000;
   const Lattice& lattice = instance.lattice();

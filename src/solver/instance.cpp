@@ -208,11 +208,11 @@ void Instance::build_constraints() {
   const model::StageConstraints& rules = options().stages;
   layout_ = effective_layout(options());
   constrained_ = !rules.none() || layout_ != model::StageConstraints::Layout::kAny;
-  if (!constrained_) return;
   const std::vector<model::Layer>& layers = problem_.graph.layers;
   std::vector<int> value(layers.size(), 0);
   for (std::size_t v = 0; v < layers.size(); ++v) value[v] = layers[v].counted ? 1 : 0;
-  counted_ = count(value);
+  if (constrained_ || options().vpp.back() > 1) counted_ = count(value);
+  if (!constrained_) return;
   for (const std::vector<int>& set : rules.cuts) {
     value.assign(layers.size(), 0);
     for (const int layer : set) value[at(layer)] = 1;
@@ -358,6 +358,7 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
       sums.terms[term].count_of_layer[v] += 1;
     }
   }
+  sums.recomputed_of_layer = {std::vector<Ticks>(layers, 0), selective, forward};
   sums.forward = sum(forward);
   sums.backward = sum(backward);
   sums.parameters = sum(parameters);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -95,6 +96,13 @@ struct StrategySums {
   std::vector<CollectiveTerm> terms;
   StageMaximum largest_activation, largest_selective, largest_working, largest_layer;
   std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
+  /// Compute that a layer repeats, by kind of recomputation.
+  std::array<std::vector<Ticks>, 3> recomputed_of_layer;
+
+  /// The same where all stages recompute alike; 0 if they are free.
+  Ticks recomputed(std::optional<model::Recompute> recompute, std::size_t layer) const {
+    return recompute ? recomputed_of_layer[static_cast<std::size_t>(*recompute)][layer] : Ticks{0};
+  }
 };
 
 /// How a stage's state is shared out.

@@ -17,7 +17,7 @@ namespace nestplan::solver {
 namespace {
 
 /// More ways to end the runs than this, and only even layouts are searched.
-constexpr std::size_t kMostWays = 4096;
+constexpr std::int64_t kMostWays = 64;
 
 /// Layers that stay together: from downset `outer` down to `inner`.
 struct Item {
@@ -230,26 +230,35 @@ class Interleaved::Depth {
   void find_ways() {
     even_only_ = instance_.layout() != model::StageConstraints::Layout::kAny;
     std::vector<std::int64_t> ends;
+    even_only_ = even_only_ || count_ways(0, -1) > kMostWays;
     if (!even_only_) end_run(ends);
-    if (ways_.size() > kMostWays) {
-      ways_.clear();
-      even_only_ = true;
+  }
+
+  /// Parts in which a run can end, if the run before it ends in part `before`.
+  std::pair<std::int64_t, std::int64_t> ends_of(std::size_t run, std::int64_t before) const {
+    const std::vector<ItemRun>& runs = row_.runs();
+    // Every part behind the one in which the last run ended needs an item of this one.
+    const std::int64_t most = std::min(parts_ - 1, before + runs[run].length());
+    std::int64_t left = 0;
+    for (std::size_t later = run + 1; later < runs.size(); ++later) left += runs[later].length();
+    return {std::max({before, parts_ - 1 - left, std::int64_t{0}}), most};
+  }
+
+  /// How many ways there are to end the runs from `run` on; stops counting beyond the most.
+  std::int64_t count_ways(std::size_t run, std::int64_t before) const {
+    if (run == row_.runs().size()) return 1;
+    const auto [least, most] = ends_of(run, before);
+    std::int64_t ways = 0;
+    for (std::int64_t end = least; end <= most && ways <= kMostWays; ++end) {
+      ways += count_ways(run + 1, end);
     }
+    return ways;
   }
 
   void end_run(std::vector<std::int64_t>& ends) {
-    const std::vector<ItemRun>& runs = row_.runs();
     const std::size_t r = ends.size();
-    if (ways_.size() > kMostWays) return;
-    if (r == runs.size()) return add_way(ends);
-    const std::int64_t before = r == 0 ? -1 : ends.back();
-    const bool last = r + 1 == runs.size();
-    // Every part behind the one in which the last run ended needs an item of this one.
-    const std::int64_t most = std::min(parts_ - 1, before + runs[r].length());
-    std::int64_t left = 0;
-    for (std::size_t later = r + 1; later < runs.size(); ++later) left += runs[later].length();
-    const std::int64_t least =
-        std::max({before, parts_ - 1 - left, std::int64_t{0}, last ? parts_ - 1 : 0});
+    if (r == row_.runs().size()) return add_way(ends);
+    const auto [least, most] = ends_of(r, r == 0 ? -1 : ends.back());
     for (std::int64_t end = least; end <= most; ++end) {
       ends.push_back(end);
       end_run(ends);

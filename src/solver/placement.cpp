@@ -471,12 +471,10 @@ void Placement::join_classes() {
   }
 }
 
-void Placement::find_class(int choice, int position,
-                           std::map<std::pair<const ClassSums*, ShardShapes>, int>& known) {
+PositionClass Placement::make_class(int choice, std::int64_t x) const {
   const int k = configuration_.strategies[at(choice)];
   const StrategySums& strategy = instance_.strategies()[at(k)];
   const std::int64_t unit = units_[at(unit_of_[at(choice)])];
-  const std::int64_t x = position_[at(position)];
   const bool pods_alike = instance_.collapse() && x % unit == 0 &&
                           instance_.network().shapes_repeat(configuration_.pods, unit, false);
   const StageGroups groups(instance_, configuration_, k, x, pods_alike);
@@ -513,15 +511,21 @@ void Placement::find_class(int choice, int position,
     }
   }
   entry.sums = cache_.sums(k, shapes);
+  entry.data_parallel = {instance_.network(), entry.shards,
+                         groups_in_pod(configuration_, strategy.strategy)};
+  return entry;
+}
+
+void Placement::find_class(int choice, int position,
+                           std::map<std::pair<const ClassSums*, ShardShapes>, int>& known) {
+  const std::int64_t x = position_[at(position)];
+  PositionClass entry = cache_.at_position(configuration_.strategies[at(choice)], configuration_, x,
+                                           [&] { return make_class(choice, x); });
   auto& classes = classes_[at(choice)];
   if (!instance_.collapse()) known.clear();
   const auto [found, inserted] =
       known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
-  if (inserted) {
-    entry.data_parallel = {instance_.network(), entry.shards,
-                           groups_in_pod(configuration_, strategy.strategy)};
-    classes.push_back(std::move(entry));
-  }
+  if (inserted) classes.push_back(std::move(entry));
   class_of_[at(choice)][at(position)] = found->second;
 }
 
@@ -535,9 +539,12 @@ void Placement::find_floor() {
                          static_cast<double>(configuration_.dp_inner);
     for (const PositionClass& position_class : classes_[choice]) {
       const std::vector<Ticks>& of_layer = position_class.sums->of_layer;
+      const StrategySums& sums = instance_.strategies()[at(configuration_.strategies[choice])];
       for (std::size_t v = 0; v < layers; ++v) {
-        floor_.of_layer[v] = std::min(floor_.of_layer[v], of_layer[v]);
-        floor_.work_of_layer[v] = std::min(floor_.work_of_layer[v], of_layer[v] * devices);
+        if (of_layer[v] == kNever) continue;
+        const Ticks ticks = of_layer[v] + sums.recomputed(configuration_.recompute, v);
+        floor_.of_layer[v] = std::min(floor_.of_layer[v], ticks);
+        floor_.work_of_layer[v] = std::min(floor_.work_of_layer[v], ticks * devices);
       }
     }
   }

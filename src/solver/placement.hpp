@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -98,8 +99,21 @@ class ClassCache {
   /// `shapes[g]`: the distinct shapes of the groups of kind `g`.
   const ClassSums* sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes);
 
+  /// The class of a stage of strategy `k` that starts at `x`, if another configuration with the
+  /// same copies had one there; else `make` is asked for it.
+  template <typename Make>
+  PositionClass at_position(int k, const Configuration& configuration, std::int64_t x, Make make) {
+    constexpr std::size_t kMost = 1 << 16;
+    if (positions_.size() > kMost) positions_.clear();
+    const auto [entry, inserted] =
+        positions_.try_emplace({k, configuration.dp, configuration.dp_inner, x});
+    if (inserted) entry->second = make();
+    return entry->second;
+  }
+
  private:
   const Instance& instance_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, PositionClass> positions_;
   std::map<std::pair<int, std::vector<std::vector<cost::GroupShape>>>, std::unique_ptr<ClassSums>>
       cache_;
 };
@@ -163,6 +177,7 @@ class Placement {
   int link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const;
   void find_classes();
   void join_classes();
+  PositionClass make_class(int choice, std::int64_t x) const;
   void find_class(int choice, int position,
                   std::map<std::pair<const ClassSums*, ShardShapes>, int>& known);
   void find_floor();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/util/errors.hpp"
@@ -72,7 +73,12 @@ model::Plan to_plan(const Instance& instance, const SearchResult& result) {
     plan.status = model::Status::kInfeasible;
     plan.objective = instance.options().objective;
     plan.lower_bound_s = instance.scale().seconds(result.lower_bound);
-    plan.reason = result.complete ? explain_infeasible(instance) : kStoppedEarly;
+    plan.reason = kStoppedEarly;
+    if (result.complete) {
+      Infeasibility why = explain_infeasible(instance);
+      plan.reason = std::move(why.reason);
+      plan.shortfall = why.shortfall;
+    }
   }
   plan.search = result.stats;
   plan.search.stopped = !result.complete;

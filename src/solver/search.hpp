@@ -192,6 +192,10 @@ model::Plan stopped_at_once(const model::Problem& problem, double seconds);
 void check_options(const model::PlanOptions& options);
 
 /// Why nothing fits, and the least change that would: a sentence with numbers.
-std::string explain_infeasible(const Instance& instance);
+struct Infeasibility {
+  std::string reason;
+  std::optional<model::MemoryShortfall> shortfall{};  ///< if it is for want of memory
+};
+Infeasibility explain_infeasible(const Instance& instance);
 
 }  // namespace nestplan::solver

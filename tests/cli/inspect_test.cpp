@@ -104,12 +104,63 @@ TEST_F(InspectTest, PipesAreReadOnce) {
   EXPECT_EQ(Json::parse(outcome.out)["name"], "small");
 }
 
+TEST_F(InspectTest, MixtureOfExperts) {
+  const std::string model = std::string(NESTPLAN_SOURCE_DIR) + "/inputs/models/deepseek-v3";
+  const Json json = inspect_json({model});
+  EXPECT_EQ(json["experts"]["count"], 256);
+  EXPECT_EQ(json["experts"]["layers"], 58);
+  EXPECT_EQ(json["latent_attention"]["kv_rank"], 512);
+  EXPECT_EQ(json["mtp_layers"], 1);
+  EXPECT_EQ(json["parameters"]["total"], 671026404352);
+  EXPECT_EQ(json["parameters"]["active"], 37552282624);
+  const std::string text = run({"inspect", model}).out;
+  EXPECT_NE(text.find("256 of 2,048, gated, 8 per token, shared 2,048, in 58 of 61 layers"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("latent: 1,536 for queries, 512 for keys and values"), std::string::npos);
+  EXPECT_NE(text.find("37,552,282,624"), std::string::npos);
+  EXPECT_NE(text.find("1 more token, beside: 11,610,067,968"), std::string::npos);
+}
+
+TEST_F(InspectTest, DiffusionTransformer) {
+  const Json json =
+      inspect_json({std::string(NESTPLAN_SOURCE_DIR) + "/inputs/models/dit-xl-2-256"});
+  EXPECT_EQ(json["tokens"], 256);
+  EXPECT_EQ(json["parameters"]["total"], 749826464);
+  EXPECT_EQ(json["graph"]["layers"], 30);
+  EXPECT_FALSE(json.contains("sequence"));
+}
+
 TEST_F(InspectTest, ForeignFilesAreRefused) {
   const std::string file = write_json("other.json", Json{{"a", 1}});
   const Outcome outcome = run({"inspect", file});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("other.json: "), std::string::npos) << outcome.err;
   EXPECT_EQ(run({"inspect", path("absent.json")}).exit_code, 2);
+}
+
+TEST_F(InspectTest, RulesOfFrameworks) {
+  const Json all = inspect_json({"--rules"});
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0]["target"], "any");
+  const Json megatron = inspect_json({"--rules", "--target", "megatron"});
+  EXPECT_EQ(megatron["kind"], "rules");
+  EXPECT_EQ(megatron, all[1]);
+  EXPECT_EQ(megatron["rules"][0]["name"], "heads");
+  EXPECT_EQ(megatron["rules"][0]["scope"], "strategy");
+  EXPECT_EQ(megatron["layouts"][0]["layout"], "even");
+  const std::string text = run({"inspect", "--rules", "--target", "deepspeed"}).out;
+  EXPECT_NE(text.find("ZeRO 2 and 3 need pp 1."), std::string::npos) << text;
+  EXPECT_NE(text.find("deepspeed/runtime/pipe/engine.py"), std::string::npos) << text;
+}
+
+TEST_F(InspectTest, RulesRefuseWhatTheyDoNotList) {
+  EXPECT_EQ(run({"inspect", "--rules", path("graph.json")}).exit_code, 2);
+  EXPECT_EQ(run({"inspect", "--rules", "--cluster", path("cluster.json")}).exit_code, 2);
+  EXPECT_EQ(run({"inspect", path("graph.json"), "--target", "megatron"}).exit_code, 2);
+  const Outcome unknown = run({"inspect", "--rules", "--target", "megatorn"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("did you mean \"megatron\"?"), std::string::npos) << unknown.err;
 }
 
 }  // namespace

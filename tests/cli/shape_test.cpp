@@ -91,5 +91,52 @@ TEST_F(ShapeTest, WrongShapesAreRefused) {
   expect_refusal(on_small({"plan"}, {"--tokens", "text=1"}), "--tokens: is for a --model");
 }
 
+/// A plan names its strategies, and `evaluate` profiles what they say.
+TEST_F(ShapeTest, SplitsOfAModelAreProfiledOnDemand) {
+  const Words more{"--seq",          "32768",      "--tp",   "2",  "--cp",           "4",
+                   "--context-form", "all_to_all", "--json", "-o", path("plan.json")};
+  const Outcome planned = run(on_node("plan", "llama-3.1-8b", more));
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  const Json plan = Json::parse(planned.out);
+  EXPECT_EQ(plan["stages"][0]["strategy"].get<std::string>().substr(0, 11), "tp2-cp4a2a-");
+  EXPECT_EQ(plan["stages"][0]["cp"], 4);
+  const Outcome evaluated =
+      run(on_node("evaluate", "llama-3.1-8b", {"--seq", "32768", "--json", path("plan.json")}));
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(Json::parse(evaluated.out)["iteration_time_s"], plan["iteration_time_s"]);
+}
+
+TEST_F(ShapeTest, UnfusedAttentionAndWholeSequencesTakeMore) {
+  const auto activations = [this](const Words& more) {
+    Words words = on_node("plan", "llama-3.1-8b",
+                          {"--json", "--tp", "4", "--pp", "2", "--micro-batch", "1", "--recompute",
+                           "none", "--zero", "1", "--seq", "2048"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return Json::parse(outcome.out)["stages"][0]["memory"]["activation_bytes"].get<double>();
+  };
+  const double usual = activations({});
+  EXPECT_GT(activations({"--attention", "unfused"}), usual);
+  EXPECT_GT(activations({"--no-sequence-parallel"}), usual);
+}
+
+TEST_F(ShapeTest, SplitsThatCannotBeHadAreRefused) {
+  expect_refusal(on_node("plan", "llama-3.1-8b", {"--ep", "2"}),
+                 "--ep: no degree fits llama-3.1-8b: ep 2 is for experts");
+  expect_refusal(on_node("plan", "llama-3.1-8b", {"--cp", "2", "--attention", "unfused"}),
+                 "--cp: no degree fits llama-3.1-8b: cp 2 needs fused attention");
+  expect_refusal(on_node("plan", "llama-3.1-8b", {"--context-form", "rings"}),
+                 "did you mean \"ring\"?");
+  expect_refusal(on_node("plan", "llama-3.1-8b", {"--vocabulary-multiple", "0"}),
+                 "--vocabulary-multiple: 0 is out of range");
+  expect_refusal(on_small({"plan"}, {"--etp", "1"}), "--etp: is for a --model");
+  expect_refusal(on_small({"plan"}, {"--context-form", "ring"}),
+                 "--context-form: is for a --model");
+  expect_refusal(on_small({"plan"}, {"--attention", "fused"}), "--attention: is for a --model");
+  expect_refusal(on_small({"plan"}, {"--no-sequence-parallel"}), "is for a --model");
+  expect_refusal(on_small({"plan"}, {"--logit-bytes", "10"}), "--logit-bytes: is for a --model");
+}
+
 }  // namespace
 }  // namespace nestplan::test

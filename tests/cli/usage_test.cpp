@@ -30,7 +30,7 @@ TEST_F(UsageTest, EveryCommandHasHelp) {
 
 TEST_F(UsageTest, HelpShowsDefaults) {
   const std::string help = run({"plan", "--help"}).out;
-  for (const char* text : {"2,4,12", "none,full", "0,1,2,3", "bf16"}) {
+  for (const char* text : {"2,4,12", "none,selective,full", "0,1,2,3", "bf16"}) {
     EXPECT_NE(help.find(text), std::string::npos) << text;
   }
 }

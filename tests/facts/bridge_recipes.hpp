@@ -16,7 +16,7 @@ namespace nestplan::facts {
 /// A plan that the authors of NVIDIA-NeMo/Megatron-Bridge chose for a model and a machine.
 struct BridgeRecipe {
   std::string name;
-  std::string left_out;    ///< why the model has no words for it; then nothing below is set
+  std::string left_out;    ///< why the model has no words for it; then there is no `run`
   std::string family;      ///< "llama31_405b", …
   std::string gpu;         ///< "GB200", …
   Run run;                 ///< with the one degree of each kind that it fixes; without `blocks`
@@ -53,14 +53,14 @@ class Machines {
   /// Throws IoError.
   explicit Machines(const std::filesystem::path& facts);
 
-  /// So many devices of kind `gpu`, in as few NVLink domains as they fill evenly. Throws
-  /// InvalidInput for a kind that is not there.
+  /// So many devices of kind `gpu`, in as few NVLink domains as they fill evenly; the uppermost
+  /// level grows as needed. Throws InvalidInput for a kind that is not there.
   model::Cluster cluster(const std::string& gpu, std::int64_t devices) const;
 
  private:
   struct Fabric {
     model::Device device;
-    std::vector<model::NetworkLevel> levels;  ///< the last may grow
+    std::vector<model::NetworkLevel> levels;
   };
   std::map<std::string, Fabric> fabrics_;
 };

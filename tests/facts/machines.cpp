@@ -99,12 +99,11 @@ model::Cluster Machines::cluster(const std::string& gpu, std::int64_t devices) c
   std::int64_t left = devices;
   for (model::NetworkLevel level : found->second.levels) {
     if (left == 1) break;
-    const bool last = &level == &found->second.levels.back();
-    level.fanout = last ? left : largest_divisor(left, level.fanout);
+    level.fanout = largest_divisor(left, level.fanout);
     left /= level.fanout;
     if (level.fanout > 1) cluster.network.levels.push_back(level);
   }
-  if (left > 1) cluster.network.levels.back().fanout *= left;
+  cluster.network.levels.back().fanout *= left;
   return cluster;
 }
 

@@ -65,6 +65,16 @@ TEST(ClusterFile, UnknownCollectivesAreTheNetworksToJudge) {
   EXPECT_EQ(parse(document).network.collectives, "carrier-pigeon");
 }
 
+TEST(ClusterFile, FirstDevicesAlone) {
+  Json document = test::sample_cluster();
+  EXPECT_EQ(parse(document).devices(), 16);
+  document["network"]["devices"] = 11;
+  EXPECT_EQ(parse(document).devices(), 11);
+  EXPECT_EQ(error_with("/network/devices", 17),
+            "c.json: network.devices: is 17, but the fan-outs make only 16");
+  expect_contains(error_with("/network/devices", 0), "c.json: network.devices: ");
+}
+
 TEST(ClusterFile, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_with("/nmae", "x"), "c.json: unknown key \"nmae\" (did you mean \"name\"?)");
   EXPECT_EQ(error_with("/device/memry", "1 GB"),

@@ -1,62 +1,23 @@
 #include "nestplan/io/huggingface.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <variant>
 
+#include "io/config_fixture.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::io {
 namespace {
 
 using model::Architecture;
-using Json = nlohmann::json;
+using test::Json;
+using test::set;
+using test::without;
 
-/// A directory of its own with a `config.json`, gone at the end of the test.
-class HuggingFace : public ::testing::Test {
- protected:
-  HuggingFace()
-      : directory_(std::filesystem::temp_directory_path() /
-                   ("nestplan-hf-" + std::to_string(::getpid()) + "-" +
-                    ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::create_directories(directory_ / "tiny");
-  }
-  ~HuggingFace() override { std::filesystem::remove_all(directory_); }
-
-  std::filesystem::path file() const { return directory_ / "tiny" / "config.json"; }
-
-  Architecture read(const Json& config) const {
-    std::ofstream(file()) << config.dump();
-    return read_architecture(file());
-  }
-
-  template <class Kind>
-  Kind read_as(const Json& config) const {
-    std::ofstream(file()) << config.dump();
-    return std::get<Kind>(read_model(file()));
-  }
-
-  /// The message without the leading path.
-  std::string failure(const Json& config) const {
-    try {
-      std::ofstream(file()) << config.dump();
-      read_model(file());
-    } catch (const InvalidInput& error) {
-      const std::string message = error.what();
-      const std::string prefix = file().string() + ": ";
-      EXPECT_EQ(message.substr(0, prefix.size()), prefix);
-      return message.substr(std::min(prefix.size(), message.size()));
-    }
-    return "";
-  }
-
-  std::filesystem::path directory_;
-};
+using HuggingFace = test::ConfigFixture;
 
 Json modern(const std::string& type) {
   return {{"model_type", type},       {"num_hidden_layers", 4},
@@ -111,17 +72,6 @@ Json unet() {
            {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"}},
           {"attention_head_dim", 8},
           {"cross_attention_dim", 768}};
-}
-
-/// `config` with `key` set to `value`.
-Json set(Json config, const std::string& key, Json value) {
-  config[key] = std::move(value);
-  return config;
-}
-
-Json without(Json config, const std::string& key) {
-  config.erase(key);
-  return config;
 }
 
 TEST_F(HuggingFace, ReadsLlama) {
@@ -355,6 +305,35 @@ TEST_F(HuggingFace, UNetsMissingSomethingAreRefused) {
             "mid_block_type: must be UNetMidBlock2DCrossAttn or null");
 }
 
+Json dit() {
+  return {{"_class_name", "DiTTransformer2DModel"},
+          {"num_layers", 28},
+          {"num_attention_heads", 16},
+          {"attention_head_dim", 72},
+          {"out_channels", 8},
+          {"patch_size", 2},
+          {"sample_size", 32},
+          {"num_embeds_ada_norm", 1000}};
+}
+
+TEST_F(HuggingFace, ReadsDiffusionTransformers) {
+  const auto model = read_as<model::DiffusionTransformer>(dit());
+  EXPECT_EQ(model.blocks.hidden, 1152);
+  EXPECT_EQ(model.tokens(), 256);
+  EXPECT_EQ(model.in_channels, 4);
+  EXPECT_EQ(total_parameters(model), 749'826'464);
+  Json older = set(dit(), "_class_name", "Transformer2DModel");
+  EXPECT_NE(failure(older).find("norm_type"), std::string::npos);
+  older["norm_type"] = "ada_norm_zero";
+  EXPECT_EQ(total_parameters(read_as<model::DiffusionTransformer>(older)), 749'826'464);
+  EXPECT_EQ(failure(set(dit(), "norm_type", "layer_norm")), "norm_type: must be ada_norm_zero");
+  EXPECT_EQ(failure(set(dit(), "sample_size", 33)), "sample_size: is not a multiple of patch_size");
+  for (const char* key : {"num_layers", "num_attention_heads", "attention_head_dim", "patch_size",
+                          "sample_size", "num_embeds_ada_norm"}) {
+    EXPECT_NE(failure(without(dit(), key)).find(key), std::string::npos) << key;
+  }
+}
+
 TEST_F(HuggingFace, DropoutComesFromTheFile) {
   EXPECT_TRUE(read(gpt2()).hidden_dropout);
   EXPECT_FALSE(read(set(gpt2(), "resid_pdrop", 0.0)).hidden_dropout);
@@ -388,7 +367,7 @@ TEST_F(HuggingFace, HeadsMustDivide) {
 TEST_F(HuggingFace, OtherModelsAreRefusedByName) {
   EXPECT_NE(failure(set(modern("llama"), "model_type", "lama")).find("did you mean \"llama\"?"),
             std::string::npos);
-  EXPECT_NE(failure(set(modern("llama"), "model_type", "mixtral")).find("a mixture of experts"),
+  EXPECT_NE(failure(set(modern("llama"), "model_type", "dbrx")).find("a mixture of experts"),
             std::string::npos);
   EXPECT_NE(failure(set(modern("llama"), "model_type", "bart")).find("an encoder-decoder"),
             std::string::npos);

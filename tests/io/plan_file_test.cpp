@@ -118,7 +118,8 @@ TEST(PlanFile, ContradictionsAreErrors) {
             "p.json: stages[0].tp: is 1, but strategy \"tp2\" has 2");
   EXPECT_EQ(error_with("/stages/0/devices", 8),
             "p.json: stages[0].devices: is 8, but tp times cp times dp_inner is 4");
-  expect_contains(error_with("/strategy/vpp", 2), "strategy.vpp: is 2, but interleaved");
+  EXPECT_EQ(error_with("/strategy/vpp", 2),
+            "p.json: stages[0]: without \"chunks\" there is 1 chunk, but strategy.vpp is 2");
 
   Json document = test::sample_plan();
   document["strategy"].erase("dp_outer");
@@ -127,6 +128,85 @@ TEST(PlanFile, ContradictionsAreErrors) {
   document["strategy"].erase("dp_inner");
   document["strategy"]["dp_outer"] = 3;
   EXPECT_EQ(error_of(document), "p.json: strategy.dp_outer: 3 does not divide dp, which is 4");
+}
+
+/// A plan with two chunks per stage: the first stage has the ends of the model.
+Json interleaved() {
+  return Json::parse(R"({
+    "format": "nestplan.plan/1", "strategy": {"dp": 1, "vpp": 2},
+    "stages": [{"layers": ["embed", "block", "head"], "strategy": "tp1",
+                "chunks": [["embed"], ["head", "block"]]}]})");
+}
+
+TEST(PlanFile, ReadsChunksAndSpans) {
+  const model::PartialPlan plan = parse(interleaved());
+  EXPECT_EQ(plan.stages[0].chunks, (std::vector<std::vector<int>>{{0}, {1, 2}}));
+  EXPECT_EQ(plan.stages[0].shard, std::nullopt);
+  Json document = interleaved();
+  document["strategy"].erase("vpp");
+  EXPECT_EQ(parse(document).stages[0].chunks.size(), 2U) << "vpp follows from the chunks";
+  document["stages"][0]["shard"] = "pod";
+  EXPECT_EQ(parse(document).stages[0].shard, model::ShardSpan::kPod);
+  document["stages"][0]["chunks"] = {{"embed", "block", "head"}};
+  EXPECT_TRUE(parse(document).stages[0].chunks.empty()) << "one chunk is as good as none";
+}
+
+TEST(PlanFile, ChunksAreThoseOfTheStage) {
+  const auto error_of_chunks = [](const Json& chunks) {
+    Json document = interleaved();
+    document["stages"][0]["chunks"] = chunks;
+    return error_of(document);
+  };
+  EXPECT_EQ(error_of_chunks({{"embed"}, {"block"}}),
+            "p.json: stages[0].chunks: layer \"head\" of the stage is in no chunk");
+  EXPECT_EQ(error_of_chunks(Json::parse(R"([["embed", "block"], ["block", "head"]])")),
+            "p.json: stages[0].chunks[1][0]: layer \"block\" is in a chunk of the stage already");
+  EXPECT_EQ(error_of_chunks({{"embed", "block", "head"}, Json::array()}),
+            "p.json: stages[0].chunks[1]: must have at least one layer");
+  EXPECT_EQ(error_of_chunks({{"embed"}, {"block"}, {"head"}}),
+            "p.json: stages[0].chunks: 3 chunks, but strategy.vpp is 2");
+  expect_contains(error_of_chunks({{"embed"}, {"blok", "head"}}), "did you mean \"block\"?");
+  Json document = test::sample_plan();
+  document["strategy"].erase("vpp");
+  document["stages"][0]["chunks"] = {{"embed"}, {"block"}};
+  EXPECT_EQ(error_of(document),
+            "p.json: stages[1]: without \"chunks\" there is 1 chunk, but the first stage has 2");
+  document["stages"][0]["chunks"] = Json::parse(R"([["embed"], ["block", "head"]])");
+  EXPECT_EQ(error_of(document),
+            "p.json: stages[0].chunks[1][1]: layer \"head\" is not among the layers of the stage");
+  expect_contains(error_with("/stages/0/shard", "pods"), "pod");
+}
+
+TEST(PlanFile, WritesSpansChunksAndTarget) {
+  model::Plan plan = finished_plan();
+  plan.stages[0].shard = model::ShardSpan::kPod;
+  plan.stages[0].chunks = {{0}, {1}};
+  plan.stages[0].time.tie_s = 0.5;
+  plan.stages[0].memory.working_bytes = 7;
+  const PlanTarget target{"megatron", "of today", {{"a.b", "2", "since"}}};
+  const Json json = Json::parse(plan_to_json(plan, graph(), cluster(), 32, target));
+  EXPECT_EQ(json["stages"][0]["shard"], "pod");
+  EXPECT_EQ(json["stages"][0]["chunks"], (Json{{"embed"}, {"block"}}));
+  EXPECT_FALSE(json["stages"][1].contains("shard")) << "ZeRO 0 has none";
+  EXPECT_FALSE(json["stages"][1].contains("chunks"));
+  EXPECT_EQ(json["stages"][0]["time"]["tie_s"], 0.5);
+  EXPECT_EQ(json["stages"][0]["memory"]["working_bytes"], 7);
+  EXPECT_EQ(json["target"], Json::parse(R"({"name": "megatron", "version": "of today",
+      "settings": [{"key": "a.b", "value": "2", "why": "since"}]})"));
+  EXPECT_FALSE(Json::parse(plan_to_json(plan, graph(), cluster(), 32)).contains("target"));
+}
+
+TEST(PlanFile, TargetsAndAnswersAreRead) {
+  Json document = test::sample_plan();
+  document["target"] = {{"name", "megatron"}, {"settings", {{{"key", "k"}, {"value", "v"}}}}};
+  document["fewest_devices"] = {{"devices", 4}, {"of", 8}, {"proven", true}, {"too_few", nullptr}};
+  document["what_if"] = {{{"change", "more"}, {"gain", nullptr}}};
+  parse(document);
+  document["target"]["settings"][0]["keys"] = "x";
+  expect_contains(error_of(document), "target.settings[0]: unknown key \"keys\"");
+  document["target"].erase("settings");
+  document["what_if"][0].erase("change");
+  expect_contains(error_of(document), "what_if[0]: missing key \"change\"");
 }
 
 TEST(PlanFile, StagesOfDifferentMicroBatchesAreRefused) {

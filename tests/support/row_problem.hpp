@@ -49,6 +49,7 @@ inline model::Problem row_problem(std::uint64_t seed) {
     graph.ties.push_back(std::move(tie));
   }
   options.stages = {};
+  options.target = "any";
   if (dice.chance(30)) options.stages.layout = model::StageConstraints::Layout::kEven;
   options.schedule = model::Schedule::k1F1B;
   options.pp.clear();

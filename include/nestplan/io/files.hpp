@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "nestplan/cost/restart.hpp"
 #include "nestplan/model/cluster.hpp"
 #include "nestplan/model/graph.hpp"
 #include "nestplan/model/plan.hpp"
@@ -38,16 +40,43 @@ model::PartialPlan parse_plan(std::string_view text, const std::string& file,
 /// A graph as a `nestplan.graph/1` document; `read_graph` of it gives the same graph back.
 std::string graph_to_json(const model::Graph& graph);
 
+/// The framework that a plan is for, and what has to be set there.
+struct PlanTarget {
+  struct Setting {
+    std::string key, value, why;
+    bool operator==(const Setting&) const = default;
+  };
+  std::string name;
+  std::string version;  ///< of the rules
+  std::vector<Setting> settings;
+};
+
+/// What is said beside a plan.
+struct PlanNotes {
+  /// Rows of the tables over the vocabulary, as the model has them and as they are padded: another
+  /// tp may make other shapes, which saved weights do not fit.
+  struct Vocabulary {
+    std::int64_t rows = 0;
+    std::int64_t padded_rows = 0;
+  };
+  std::optional<Vocabulary> vocabulary;
+  std::optional<cost::Restart> restart;
+  std::vector<std::string> remarks;
+};
+
 /// A plan as a `nestplan.plan/1` document, two-space indented, ending in a newline. The same plan
 /// gives the same bytes, `search` aside. Rates per device count the devices in use, not idle ones.
 /// What is unknown is null: throughput in tokens or FLOPs when the graph does not tell them, times
 /// and strategy of a search that found no plan.
 ///
 /// `global_batch` is PlanOptions::global_batch, in sequences. Without it, the batch is taken to be
-/// dp·micro_batch·microbatches, which is more than was asked for when batches are uneven.
+/// dp·micro_batch·microbatches, which is more than was asked for when batches are uneven. A stage
+/// has `shard` with a ZeRO stage above 0, and `chunks` with interleaving.
 std::string plan_to_json(const model::Plan& plan, const model::Graph& graph,
                          const model::Cluster& cluster,
-                         std::optional<std::int64_t> global_batch = std::nullopt);
+                         std::optional<std::int64_t> global_batch = std::nullopt,
+                         const std::optional<PlanTarget>& target = std::nullopt,
+                         const PlanNotes& notes = {});
 
 /// What a JSON file is: its `format`, such as "nestplan.graph/1", or "huggingface" for a model
 /// config. Throws InvalidInput if it is none of ours.

@@ -26,6 +26,7 @@ extern const KeySet kCluster, kDevice, kNetwork, kLevel;
 /// Objects of a `nestplan.plan/1` document.
 namespace plan_keys {
 extern const KeySet kPlan, kThroughput, kStrategy, kBatch, kDevices, kStage, kTime, kMemory,
+    kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf,
     kTimeSplit, kSearch;
 }
 

@@ -1,0 +1,121 @@
+#include "cli/plan_target.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/plan_layout.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+/// Each layer feeds the next one and no other.
+bool is_chain(const model::Graph& graph) {
+  return std::all_of(graph.edges.begin(), graph.edges.end(),
+                     [](const model::Edge& edge) { return edge.to == edge.from + 1; });
+}
+
+std::int64_t counted_layers(const model::StagePlan& stage, const model::Graph& graph) {
+  return std::count_if(stage.layers.begin(), stage.layers.end(), [&](int layer) {
+    return graph.layers[static_cast<std::size_t>(layer)].counted;
+  });
+}
+
+/// Whether all stages have `of` in common.
+template <typename Property>
+bool same(const model::Plan& plan, Property of) {
+  const auto first = of(plan.stages.front());
+  return std::all_of(plan.stages.begin(), plan.stages.end(),
+                     [&](const model::StagePlan& stage) { return of(stage) == first; });
+}
+
+void set_stages(targets::Candidate& candidate, const model::Plan& plan) {
+  const auto recompute = [](const model::StagePlan& stage) { return stage.recompute; };
+  const auto zero = [](const model::StagePlan& stage) { return stage.zero; };
+  const auto shard = [](const model::StagePlan& stage) {
+    return stage.zero > 0 ? stage.shard : model::ShardSpan::kAll;
+  };
+  candidate.per_stage_recompute = !same(plan, recompute);
+  candidate.per_stage_zero = !same(plan, zero) || !same(plan, shard);
+  if (!*candidate.per_stage_recompute) candidate.recompute = recompute(plan.stages.front());
+  if (*candidate.per_stage_zero) return;
+  candidate.zero = zero(plan.stages.front());
+  candidate.shard = shard(plan.stages.front());
+}
+
+/// How the plan deals out its layers, by the plainest name that says it.
+void set_layout(targets::Candidate& candidate, const model::Plan& plan, const model::Graph& graph) {
+  using Layout = model::StageConstraints::Layout;
+  std::vector<std::int64_t> counts;
+  for (const model::StagePlan& stage : plan.stages) counts.push_back(counted_layers(stage, graph));
+  const auto even = [](auto begin, auto end) {
+    return std::adjacent_find(begin, end, std::not_equal_to{}) == end;
+  };
+  candidate.first_layers = counts.front();
+  candidate.last_layers = counts.back();
+  if (even(counts.begin(), counts.end())) {
+    candidate.layout = Layout::kEven;
+  } else {
+    const bool inner = counts.size() < 3 || even(counts.begin() + 1, counts.end() - 1);
+    candidate.layout = inner ? Layout::kFirstLast : Layout::kAny;
+  }
+}
+
+}  // namespace
+
+targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
+  const model::Graph& graph = setup.problem.graph;
+  targets::Candidate candidate;
+  candidate.model = graph.dimensions;
+  candidate.precision = setup.precision;
+  candidate.vocabulary_multiple = setup.vocabulary_multiple;
+  candidate.tied_embeddings = !graph.ties.empty();
+  candidate.chain = is_chain(graph);
+  const auto strategy = [&](const model::StagePlan& stage) -> const model::Strategy& {
+    return graph.strategies[static_cast<std::size_t>(stage.strategy)];
+  };
+  targets::set_strategy(candidate, strategy(plan.stages.front()));
+  candidate.per_stage_strategies =
+      !same(plan, [&](const model::StagePlan& stage) { return stage.strategy; });
+  const auto forget_unless_same = [&](std::int64_t targets::Candidate::*known,
+                                      std::int64_t model::Strategy::*degree) {
+    const auto of = [&](const model::StagePlan& stage) { return strategy(stage).*degree; };
+    if (!same(plan, of)) candidate.*known = 0;
+  };
+  forget_unless_same(&targets::Candidate::tp, &model::Strategy::tp);
+  forget_unless_same(&targets::Candidate::cp, &model::Strategy::cp);
+  forget_unless_same(&targets::Candidate::ep, &model::Strategy::ep);
+  forget_unless_same(&targets::Candidate::etp, &model::Strategy::etp);
+  candidate.devices = setup.problem.cluster.devices();
+  candidate.global_batch = setup.problem.options.global_batch;
+  candidate.uneven_batch = setup.problem.options.allow_uneven_batch;
+  candidate.dp = plan.strategy.dp;
+  candidate.dp_inner = plan.strategy.dp_inner;
+  candidate.microbatches = plan.strategy.microbatches;
+  candidate.pp = plan.strategy.pp;
+  candidate.vpp = plan.strategy.vpp;
+  candidate.schedule = plan.strategy.schedule;
+  set_stages(candidate, plan);
+  set_layout(candidate, plan, graph);
+  return candidate;
+}
+
+std::optional<io::PlanTarget> target_of(const model::Plan& plan, const Setup& setup) {
+  const targets::RuleSet& rules = targets::rule_set(setup.problem.options.target);
+  if (plan.stages.empty() || rules.name() == targets::rule_set_names().front()) return {};
+  io::PlanTarget target{std::string(rules.name()), std::string(rules.version()), {}};
+  for (auto& [key, value, why] : rules.settings(candidate_of(plan, setup))) {
+    target.settings.push_back({std::move(key), std::move(value), std::move(why)});
+  }
+  if (rules.name() == "megatron" && needs_layout(plan, setup.problem.graph)) {
+    if (auto layout = megatron_layout_of(plan, setup.problem.graph)) {
+      target.settings.push_back({"pipeline_model_parallel_layout", std::move(*layout),
+                                 "stages hold different numbers of layers"});
+    }
+  }
+  return target;
+}
+
+}  // namespace nestplan::cli
