@@ -40,7 +40,7 @@ constexpr std::string_view kRun = "Run and output";
 
 std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
 
-constexpr std::array<Option, 67> kOptions{{
+constexpr std::array<Option, 68> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -102,6 +102,10 @@ constexpr std::array<Option, 67> kOptions{{
     {"allow-uneven-batch", "", "", kSpace,
      "the batch need not divide; the last micro-batches are then partly empty", "", kSolving,
      Switch{&Flags::allow_uneven_batch}},
+    {"no-transfer-overlap", "", "", kSpace,
+     "the framework shall not overlap transfers between stages with computation, for rules that "
+     "ask",
+     "", kSolving, Switch{&Flags::no_transfer_overlap}},
 
     {"pin", "", "LAYER=N,…", kStages,
      "layers that belong into a stage: first, last, or its number from 1; * and ? match", "",

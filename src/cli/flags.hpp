@@ -40,6 +40,7 @@ struct Flags {
   std::optional<std::string> schedule;
   bool per_stage_strategies = false;
   bool allow_uneven_batch = false;
+  bool no_transfer_overlap = false;
   std::optional<std::string> target;
   // what stages may hold
   std::vector<std::string> pin;

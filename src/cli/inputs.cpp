@@ -275,6 +275,7 @@ model::PlanOptions plan_options(const Flags& flags) {
   if (flags.schedule) options.schedule = model::parse_schedule(*flags.schedule);
   options.per_stage_strategies = flags.per_stage_strategies;
   options.allow_uneven_batch = flags.allow_uneven_batch;
+  options.overlap_p2p = !flags.no_transfer_overlap;
   options.vpp = flags.vpp;
   options.shard.clear();
   for (const std::string& name : flags.shard) {

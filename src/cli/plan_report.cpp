@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -31,26 +32,33 @@ std::string labelled(std::string_view label, const std::string& text) {
 std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// A degree of all stages: "8", or "1–8" where they differ.
-std::string degree(const model::Plan& plan, const model::Graph& graph,
-                   std::int64_t model::Strategy::*field) {
+template <typename Degree>
+std::string degree(const model::Plan& plan, const model::Graph& graph, Degree degree_of) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::int64_t most = 0;
   for (const model::StagePlan& stage : plan.stages) {
-    const std::int64_t value = graph.strategies[idx(stage.strategy)].*field;
+    const std::int64_t value = std::invoke(degree_of, graph.strategies[idx(stage.strategy)]);
     least = std::min(least, value);
     most = std::max(most, value);
   }
   return least == most ? fmt::format("{}", most) : fmt::format("{}–{}", least, most);
 }
 
-/// "pp 4 · tp 8 · micro-batch 1", and what else is not 1.
+/// "pp 4 · tp 8 · micro-batch 1", and what else is not 1. EP is that of frameworks where the graph
+/// knows the experts.
 std::string degrees(const model::Plan& plan, const model::Graph& graph) {
   const model::PlanStrategy& s = plan.strategy;
   std::string text = fmt::format("pp {} · tp {}", s.pp, degree(plan, graph, &model::Strategy::tp));
-  for (const auto& [name, field] :
-       {std::pair{"cp", &model::Strategy::cp}, std::pair{"ep", &model::Strategy::ep}}) {
-    const std::string value = degree(plan, graph, field);
+  const auto add = [&](const char* name, const std::string& value) {
     if (value != "1") text += fmt::format(" · {} {}", name, value);
+  };
+  add("cp", degree(plan, graph, &model::Strategy::cp));
+  if (graph.dimensions.experts > 0) {
+    add("ep", degree(plan, graph,
+                     [](const model::Strategy& each) { return each.ep * each.tp / each.etp; }));
+    add("etp", degree(plan, graph, &model::Strategy::etp));
+  } else {
+    add("ep", degree(plan, graph, &model::Strategy::ep));
   }
   if (s.vpp > 1) text += fmt::format(" · vpp {}", s.vpp);
   return text + fmt::format(" · micro-batch {}", s.micro_batch);

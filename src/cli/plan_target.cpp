@@ -91,6 +91,7 @@ targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
   candidate.devices = setup.problem.cluster.devices();
   candidate.global_batch = setup.problem.options.global_batch;
   candidate.uneven_batch = setup.problem.options.allow_uneven_batch;
+  if (!setup.problem.options.overlap_p2p) candidate.overlap_p2p = false;
   candidate.dp = plan.strategy.dp;
   candidate.dp_inner = plan.strategy.dp_inner;
   candidate.microbatches = plan.strategy.microbatches;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -657,7 +658,7 @@ class Evaluation {
           w * graph_.layers[idx(layer)].costs[idx(placed.strategy)]->table_parameters;
     }
     const double usable = problem_.cluster.device.usable_bytes();
-    memory.margin_bytes = usable - memory_limit(usable, problem_.options.reserve);
+    memory.margin_bytes = std::floor(usable) - memory_limit(usable, problem_.options.reserve);
   }
 
   void fill_memory() {

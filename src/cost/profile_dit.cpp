@@ -3,6 +3,12 @@
 namespace nestplan::cost {
 
 /// Keeps the sinusoids, the input of each product, and what it puts out.
+void Transformer::hand_on_labels(Op op) {
+  constexpr double kTimeAndLabelBytes = 16;
+  if (labels_) draft_.connect(*labels_, op);
+  labels_ = Tensor{op, kTimeAndLabelBytes * s_.sequences};
+}
+
 void Transformer::condition(Op op, double vectors) {
   const double hidden = s_.hidden();
   const double frequencies = static_cast<double>(s_.a.modulation->frequencies);
@@ -52,6 +58,7 @@ Tensor draw_patches(const Transformer& transformer, const model::DiffusionTransf
 void draw_patch_head(Transformer& transformer, const model::DiffusionTransformer& model,
                      const Share& s, const Tensor& input, const Drawing& d) {
   const Op op = d.draft.add("head", "", "");
+  transformer.hand_on_labels(op);
   transformer.condition(op, 2);
   transformer.share_conditioning(op);
   model::LayerCost& cost = d.draft.cost(op);

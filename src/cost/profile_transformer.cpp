@@ -47,7 +47,10 @@ void Transformer::look_up(Op op) {
 Tensor Transformer::block(const std::string& layer, const std::string& prefix, std::int64_t index,
                           const Tensor& input, const Memory* memory) {
   std::optional<Op> modulation;
-  if (s_.a.modulation) modulation = draft_.add(layer, "modulation", prefix + "modulation");
+  if (s_.a.modulation) {
+    modulation = draft_.add(layer, "modulation", prefix + "modulation");
+    hand_on_labels(*modulation);
+  }
   const std::vector<Branch> all = branches(layer, prefix, index);
   time_norms(all);
   draw_attention(all.front(), index);

@@ -57,6 +57,10 @@ class Transformer {
   /// Marks the embeddings in `op` as those that the first block holds.
   void share_conditioning(Op op);
 
+  /// `op` reads what a sample is conditioned on, its time and its label, from the last operator
+  /// that did, and hands it on.
+  void hand_on_labels(Op op);
+
   /// A norm that is a layer of its own.
   Tensor norm(const std::string& layer, const Tensor& input);
 
@@ -138,6 +142,7 @@ class Transformer {
     draft_.cost(op).table_parameters += static_cast<double>(count.vocab_rows) * s_.vocab();
   }
 
+  std::optional<Tensor> labels_;
   Draft& draft_;
   const CostModel& costs_;
   const Share& s_;

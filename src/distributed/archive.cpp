@@ -137,10 +137,11 @@ void serialize(Archive& archive, nestplan::model::StageConstraints& stages, cons
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::PlanOptions& options, const unsigned) {
   auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
-         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision] = options;
+         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision, overlap] =
+      options;
   exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
-           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target,
-           precision);
+           schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision,
+           overlap);
 }
 
 template <class Archive>

@@ -209,6 +209,7 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
     if (!allowed(instance_.options().pp, p)) continue;
     if (configuration.vpp > 1 && (p == 1 || configuration.microbatches % p != 0)) continue;
+    if (!holds_all(configuration.middle, p)) continue;
     if (!ruled || rules_->broken_by_depth(configuration, strategy, p) == nullptr) {
       result.push_back(p);
     }
@@ -231,12 +232,27 @@ bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) c
 void ConfigurationSpace::reject_depths(const Configuration& configuration) {
   const model::Strategy& strategy =
       instance_.strategies()[at(configuration.strategies.front())].strategy;
+  bool some_hold = configuration.middle < 0;
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
     if (!allowed(instance_.options().pp, p)) continue;
+    if (!holds_all(configuration.middle, p)) continue;
+    some_hold = true;
     if (reject(rules_->broken_by_depth(configuration, strategy, p))) return;
   }
   ++rejected_[configuration.vpp > 1 ? "interleaving needs a multiple of the stages as micro-batches"
-                                    : "no allowed pipeline depth fits into a pod"];
+              : some_hold           ? "no allowed pipeline depth fits into a pod"
+                                    : "no allowed number of stages holds the layers so"];
+}
+
+/// Whether `depth` stages can have all counted layers, if those in the middle have `middle` each. A
+/// pipeline without a middle goes with one that has none.
+bool ConfigurationSpace::holds_all(std::int64_t middle, std::int64_t depth) const {
+  if (middle < 0) return true;
+  const std::int64_t counted = instance_.counted(instance_.lattice().whole());
+  if (instance_.layout() == model::StageConstraints::Layout::kEven) {
+    return depth * middle == counted;
+  }
+  return depth <= 2 ? middle == 0 : (depth - 2) * middle <= counted;
 }
 
 /// Counted layers that stages in the middle can all have.
@@ -244,7 +260,9 @@ std::vector<std::int64_t> ConfigurationSpace::middles() const {
   if (instance_.layout() == model::StageConstraints::Layout::kAny) return {-1};
   std::vector<std::int64_t> result;
   const std::int64_t counted = instance_.counted(instance_.lattice().whole());
+  const bool even = instance_.layout() == model::StageConstraints::Layout::kEven;
   for (std::int64_t middle = 0; middle <= counted; ++middle) {
+    if (even && (middle == 0 ? counted > 0 : counted % middle != 0)) continue;
     result.push_back(middle);
   }
   return result;

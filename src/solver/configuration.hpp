@@ -126,6 +126,7 @@ class ConfigurationSpace {
   std::vector<std::optional<model::Recompute>> recomputations() const;
   Ticks cheapest_term(const model::Strategy& strategy, const model::Collective& collective) const;
   std::vector<std::int64_t> middles() const;
+  bool holds_all(std::int64_t middle, std::int64_t depth) const;
   bool covers_all_layers(const std::vector<int>& strategies) const;
   void add(std::vector<Configuration>& out, Configuration configuration);
   bool reject(const targets::Rule* rule);

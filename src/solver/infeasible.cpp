@@ -253,6 +253,7 @@ std::string explain_illegal(const Instance& instance) {
   for (const auto& [reason, count] : space.rejected()) reasons.emplace_back(count, reason);
   std::sort(reasons.rbegin(), reasons.rend());
   std::string text = "no combination of micro-batch, data parallelism and strategy is legal";
+  if (const std::string uneven = explain_uneven(instance); !uneven.empty()) return text + uneven;
   if (reasons.empty()) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const StrategySums& sums : instance.strategies()) {
@@ -266,7 +267,6 @@ std::string explain_illegal(const Instance& instance) {
                         "global batch of {} would do",
                         options.global_batch, least);
     }
-    if (std::string uneven = explain_uneven(instance); !uneven.empty()) return text + uneven;
     return text + ": the restrictions leave no strategy or no degree; drop one of them";
   }
   for (const auto& [count, reason] : reasons) {

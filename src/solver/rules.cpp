@@ -97,6 +97,7 @@ const Rule* Rules::broken_by_depth(const Configuration& configuration,
   candidate.pp = depth;
   candidate.vpp = configuration.vpp;
   candidate.schedule = instance_.options().schedule;
+  if (!instance_.options().overlap_p2p) candidate.overlap_p2p = false;
   candidate.layout = effective_layout(instance_.options());
   return ask(candidate, Scope::kPipeline);
 }

@@ -125,6 +125,20 @@ TEST_F(TargetCommand, CaseV07InterleavingOverTwoStagesComesWithOverlap) {
               chunks > 1 ? std::to_string(chunks) : "");
     EXPECT_EQ(value_of(plan, "overlap_p2p_comm"), chunks > 1 ? "true" : "");
   }
+  const Words forbidden = two + Words{"--no-transfer-overlap"};
+  EXPECT_EQ(planned("model", 64, forbidden + Words{"--vpp", "1,2"}).at("strategy").at("vpp"), 1);
+  const Words common{"plan",
+                     "--model",
+                     path("model.json"),
+                     "--cluster",
+                     path("machine.json"),
+                     "--global-batch",
+                     "64",
+                     "--vpp",
+                     "2"};
+  const Outcome none = run(common + forbidden);
+  EXPECT_EQ(none.exit_code, 3) << none.err;
+  EXPECT_NE(none.out.find("vpp 2 with pp 2"), std::string::npos) << none.out;
 }
 
 // V08 — epfLLM/Megatron-LLM issue 103: the shape of the tables is part of the plan

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
@@ -63,7 +65,22 @@ TEST(DiffusionTransformer, IsAChainOverPatches) {
   EXPECT_FALSE(graph.tokens_per_sample);
   EXPECT_EQ(graph.dimensions.sequence, 256);
   ASSERT_EQ(graph.edges.size(), 4U);
-  for (const model::Edge& edge : graph.edges) EXPECT_EQ(edge.bytes.front(), 256 * 1152 * 2.0);
+  for (std::size_t i = 0; i < graph.edges.size(); ++i) {
+    const double labels = i == 0 ? 0 : 16;  // handed on with the hidden state
+    EXPECT_EQ(graph.edges[i].bytes.front(), 256 * 1152 * 2.0 + labels);
+  }
+}
+
+// Were it not for what is handed on, every block's modulation could run at any time.
+TEST(DiffusionTransformer, HasFewDownsetsAtEveryGranularity) {
+  for (const Granularity granularity : {Granularity::kBlock, Granularity::kOperator}) {
+    ProfileOptions options = one_device();
+    options.granularity = granularity;
+    const Graph graph = graph_of(options);
+    std::vector<int> sources(graph.layers.size(), 1);
+    for (const model::Edge& edge : graph.edges) sources[static_cast<std::size_t>(edge.to)] = 0;
+    EXPECT_LE(std::count(sources.begin(), sources.end(), 1), 2);
+  }
 }
 
 // The head reads time and label as the first block embeds them.

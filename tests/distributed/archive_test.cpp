@@ -60,6 +60,7 @@ model::Problem unusual(std::uint64_t seed) {
                     2,         3,        4,          model::StageConstraints::Layout::kEven};
   options.target = "megatron";
   options.precision = "fp8";
+  options.overlap_p2p = false;
   return problem;
 }
 

@@ -77,6 +77,7 @@ struct PlanOptions {
   StageConstraints stages;
   std::string target = "any";  ///< whose rules hold, see targets::rule_set
   std::string precision;       ///< of the costs, for these rules; empty: not known
+  bool overlap_p2p = true;     ///< whether transfers between stages may run beside computation
   bool operator==(const PlanOptions&) const = default;
 };
 
