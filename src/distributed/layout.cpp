@@ -44,8 +44,9 @@ std::array<int, 3> three_numbers(const std::string& text) {
   return numbers;
 }
 
-/// Bytes of the unpruned table of one configuration.
+/// Bytes of the unpruned table of one configuration; interleaving needs none.
 double table_bytes(const solver::Instance& instance, const solver::Configuration& configuration) {
+  if (configuration.vpp > 1) return 0;
   std::int64_t smallest = configuration.pods.pod_size;
   for (const int k : configuration.strategies) {
     smallest =

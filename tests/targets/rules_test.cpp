@@ -4,8 +4,8 @@
 #include <cctype>
 #include <map>
 #include <random>
-#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -172,12 +172,20 @@ const std::map<std::string, Change> kSuggested{
 
 /// The one or two numbers behind "nearest: ".
 std::vector<std::int64_t> suggestions(const std::string& explanation) {
-  const std::regex numbers("nearest: (?:[A-Za-z]+ )?([0-9]+)(?: or ([0-9]+))?");
-  std::smatch match;
+  const std::string mark = "nearest: ";
   std::vector<std::int64_t> found;
-  if (!std::regex_search(explanation, match, numbers)) return found;
-  for (const std::size_t group : {1U, 2U}) {
-    if (match[group].matched) found.push_back(std::stoll(match[group]));
+  const std::size_t begin = explanation.find(mark);
+  if (begin == std::string::npos) return found;
+  std::istringstream words(explanation.substr(begin + mark.size()));
+  std::string word;
+  for (int n = 0; n < 4 && words >> word; ++n) {
+    const bool number = std::isdigit(static_cast<unsigned char>(word.front())) != 0;
+    if (number) {
+      found.push_back(std::stoll(word));
+    } else if (n > 0 && word != "or") {
+      break;
+    }
+    if (word.back() == ';' || word.back() == ',') break;
   }
   return found;
 }
