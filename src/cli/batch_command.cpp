@@ -23,6 +23,7 @@
 #include "nestplan/distributed/solve.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/solver/solver.hpp"
+#include "nestplan/util/lists.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -139,8 +140,7 @@ JobResult describe(const std::string& name, const model::Plan& plan, const Setup
     result.tp.push_back(
         setup.problem.graph.strategies[static_cast<std::size_t>(stage.strategy)].tp);
   }
-  std::sort(result.tp.begin(), result.tp.end());
-  result.tp.erase(std::unique(result.tp.begin(), result.tp.end()), result.tp.end());
+  util::sort_unique(result.tp);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/nothing.hpp"
 #include "cli/text.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -15,10 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kNothing = "–";
-
 /// What is unknown is null.
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json or_null(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 std::optional<double> number_or_nothing(const Json& value) {

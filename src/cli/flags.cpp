@@ -11,6 +11,7 @@
 #include "nestplan/model/names.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 #include "nestplan/util/units.hpp"
 
@@ -226,13 +227,7 @@ constexpr std::array<Option, 68> kOptions{{
 std::vector<std::string> split_at_commas(const std::vector<std::string>& values) {
   std::vector<std::string> parts;
   for (const std::string& value : values) {
-    std::size_t begin = 0;
-    while (true) {
-      const std::size_t comma = value.find(',', begin);
-      parts.push_back(value.substr(begin, comma - begin));
-      if (comma == std::string::npos) break;
-      begin = comma + 1;
-    }
+    for (const std::string_view part : util::split(value, ',')) parts.emplace_back(part);
   }
   return parts;
 }
@@ -279,7 +274,7 @@ class Reader {
     for (const std::string& part : split_at_commas(values_)) {
       list.push_back(integer(part, type.least, type.most));
     }
-    sort_unique(list);
+    util::sort_unique(list);
   }
 
   void operator()(const Size& type) const {
@@ -328,7 +323,7 @@ class Reader {
     auto& list = flags_.*type.field;
     for (const std::string& part : split_at_commas(values_))
       list.push_back(known(part, type.names()));
-    sort_unique(list);
+    util::sort_unique(list);
   }
 
  private:
@@ -366,12 +361,6 @@ class Reader {
                        util::hint(word, names), fmt::join(names, ", ")));
     }
     return word;
-  }
-
-  template <typename Value>
-  static void sort_unique(std::vector<Value>& list) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
   }
 
   const Option& option_;

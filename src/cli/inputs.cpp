@@ -16,6 +16,7 @@
 #include "nestplan/io/huggingface.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -294,8 +295,7 @@ void check_degrees(const Flags& flags, const model::Graph& graph) {
                          std::int64_t model::Strategy::*degree) {
     std::vector<std::int64_t> known;
     for (const model::Strategy& strategy : graph.strategies) known.push_back(strategy.*degree);
-    std::sort(known.begin(), known.end());
-    known.erase(std::unique(known.begin(), known.end()), known.end());
+    util::sort_unique(known);
     const auto offered = [&](std::int64_t value) {
       return std::binary_search(known.begin(), known.end(), value);
     };

@@ -49,12 +49,6 @@ bool add(targets::LayoutPart& part, std::string_view id) {
   return true;
 }
 
-std::int64_t counted(const std::vector<int>& layers, const model::Graph& graph) {
-  return std::count_if(layers.begin(), layers.end(), [&](int layer) {
-    return graph.layers[static_cast<std::size_t>(layer)].counted;
-  });
-}
-
 }  // namespace
 
 std::optional<std::string> megatron_layout_of(const model::Plan& plan, const model::Graph& graph) {
@@ -76,7 +70,9 @@ std::optional<std::string> megatron_layout_of(const model::Plan& plan, const mod
 
 bool needs_layout(const model::Plan& plan, const model::Graph& graph) {
   std::vector<std::int64_t> counts;
-  for (const std::vector<int>& layers : parts_of(plan)) counts.push_back(counted(layers, graph));
+  for (const std::vector<int>& layers : parts_of(plan)) {
+    counts.push_back(model::counted_layers(graph, layers));
+  }
   const auto even = [](auto begin, auto end) {
     return std::all_of(begin, end, [&](std::int64_t count) { return count == *begin; });
   };

@@ -248,7 +248,7 @@ class Report {
   std::string throughput() const {
     if (plan_.iteration_time_s <= 0) return "";
     const double samples = static_cast<double>(options_.global_batch) / plan_.iteration_time_s;
-    const auto devices = static_cast<double>(devices_used());
+    const auto devices = static_cast<double>(model::devices_used(plan_));
     std::string text = fmt::format("{} samples/s", rate(samples));
     if (graph_.tokens_per_sample) {
       const double tokens = samples * *graph_.tokens_per_sample;
@@ -266,12 +266,6 @@ class Report {
       }
     }
     return labelled("throughput", text);
-  }
-
-  std::int64_t devices_used() const {
-    std::int64_t pod = 0;
-    for (const model::StagePlan& stage : plan_.stages) pod += stage.devices;
-    return pod * plan_.strategy.dp_outer;
   }
 
   /// An amount, or one per second: whole from a thousand on, four digits below and beyond counting.
@@ -292,7 +286,7 @@ class Report {
         used.push_back({begin, begin + stage.devices});
       }
     }
-    const std::int64_t busy = devices_used();
+    const std::int64_t busy = model::devices_used(plan_);
     const std::string idle = busy >= all
                                  ? "none idle"
                                  : fmt::format("{} idle: {}", util::format_count(all - busy),

@@ -11,18 +11,6 @@
 namespace nestplan::cli {
 namespace {
 
-/// Each layer feeds the next one and no other.
-bool is_chain(const model::Graph& graph) {
-  return std::all_of(graph.edges.begin(), graph.edges.end(),
-                     [](const model::Edge& edge) { return edge.to == edge.from + 1; });
-}
-
-std::int64_t counted_layers(const model::StagePlan& stage, const model::Graph& graph) {
-  return std::count_if(stage.layers.begin(), stage.layers.end(), [&](int layer) {
-    return graph.layers[static_cast<std::size_t>(layer)].counted;
-  });
-}
-
 /// Whether all stages have `of` in common.
 template <typename Property>
 bool same(const model::Plan& plan, Property of) {
@@ -49,7 +37,9 @@ void set_stages(targets::Candidate& candidate, const model::Plan& plan) {
 void set_layout(targets::Candidate& candidate, const model::Plan& plan, const model::Graph& graph) {
   using Layout = model::StageConstraints::Layout;
   std::vector<std::int64_t> counts;
-  for (const model::StagePlan& stage : plan.stages) counts.push_back(counted_layers(stage, graph));
+  for (const model::StagePlan& stage : plan.stages) {
+    counts.push_back(model::counted_layers(graph, stage.layers));
+  }
   const auto even = [](auto begin, auto end) {
     return std::adjacent_find(begin, end, std::not_equal_to{}) == end;
   };
@@ -72,7 +62,7 @@ targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
   candidate.precision = setup.precision;
   candidate.vocabulary_multiple = setup.vocabulary_multiple;
   candidate.tied_embeddings = !graph.ties.empty();
-  candidate.chain = is_chain(graph);
+  candidate.chain = model::in_a_row(graph);
   const auto strategy = [&](const model::StagePlan& stage) -> const model::Strategy& {
     return graph.strategies[static_cast<std::size_t>(stage.strategy)];
   };
@@ -105,7 +95,7 @@ targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
 
 std::optional<io::PlanTarget> target_of(const model::Plan& plan, const Setup& setup) {
   const targets::RuleSet& rules = targets::rule_set(setup.problem.options.target);
-  if (plan.stages.empty() || rules.name() == targets::rule_set_names().front()) return {};
+  if (plan.stages.empty() || rules.name() == targets::kAny) return {};
   io::PlanTarget target{std::string(rules.name()), std::string(rules.version()), {}};
   for (auto& [key, value, why] : rules.settings(candidate_of(plan, setup))) {
     target.settings.push_back({std::move(key), std::move(value), std::move(why)});

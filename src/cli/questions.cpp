@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "cli/nothing.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/text.hpp"
@@ -19,17 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kNothing = "–";
-
 /// Only the first `count` devices.
 Inquiry::Change first_devices(std::int64_t count) {
   return [count](model::Problem& problem) { problem.cluster.network.devices = count; };
-}
-
-std::int64_t devices_used(const model::Plan& plan) {
-  std::int64_t pod = 0;
-  for (const model::StagePlan& stage : plan.stages) pod += stage.devices;
-  return pod * plan.strategy.dp_outer;
 }
 
 /// Bisection for the fewest devices. Whether some plan uses at most n devices is monotone in n: a
@@ -69,7 +62,7 @@ class FewestDevices {
   /// searches teach nothing. *Collective.*
   bool learn(const Finding& finding, std::int64_t count) {
     const std::int64_t used =
-        inquiry_.agree(finding.fits() ? std::min(count, devices_used(*finding.plan)) : 0);
+        inquiry_.agree(finding.fits() ? std::min(count, model::devices_used(*finding.plan)) : 0);
     if (used > 0) {
       fits_ = used;
     } else if (inquiry_.agree(finding.undecided() ? 1 : 0) == 0) {
@@ -140,11 +133,6 @@ struct ScalingRow {
   std::string strategy;
   Json degrees;
 };
-
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-Json whole_or_null(const std::optional<double>& value) {
-  return value ? Json(std::llround(*value)) : Json(nullptr);
-}
 
 /// A search for each number of devices.
 class Scaling {
@@ -219,7 +207,7 @@ class Scaling {
       row.tokens_per_s_per_device = *row.tokens_per_s / devices;
     }
     row.memory_bytes = peak_bytes(plan);
-    row.used = devices_used(plan);
+    row.used = model::devices_used(plan);
     row.strategy = strategy_text(plan, graph);
     row.degrees = Json::parse(plan_document(plan, finding.setup)).at("strategy");
   }

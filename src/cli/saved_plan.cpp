@@ -9,15 +9,10 @@
 #include "nestplan/io/files.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/targets/targets.hpp"
+#include "nestplan/util/lists.hpp"
 
 namespace nestplan::cli {
 namespace {
-
-template <typename Value>
-void sort_unique(std::vector<Value>& list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
 
 /// The degrees of the strategies that are called as those of models are; other names are left to
 /// the reader of the whole plan to refuse.
@@ -37,9 +32,9 @@ NeededDegrees degrees_of(const std::vector<std::string>& strategies) {
   }
   if (inherited) needed.etp.clear();
   for (auto* list : {&needed.tp, &needed.cp, &needed.ep, &needed.etp, &needed.micro_batches}) {
-    sort_unique(*list);
+    util::sort_unique(*list);
   }
-  sort_unique(needed.context_forms);
+  util::sort_unique(needed.context_forms);
   return needed;
 }
 

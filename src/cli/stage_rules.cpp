@@ -7,25 +7,17 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
 
 using Layout = model::StageConstraints::Layout;
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 /// Finds the layers that a flag means.
 class LayerFinder {
@@ -54,13 +46,11 @@ class LayerFinder {
   /// Names with commas between them; ascending, each layer once.
   std::vector<int> find_all(std::string_view names) const {
     std::vector<int> layers;
-    for (const std::string_view name : split(names, ',')) {
+    for (const std::string_view name : util::split(names, ',')) {
       const std::vector<int> found = find(name);
       layers.insert(layers.end(), found.begin(), found.end());
     }
-    std::sort(layers.begin(), layers.end());
-    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-    return layers;
+    return util::sorted_unique(std::move(layers));
   }
 
   std::string id(int layer) const {
@@ -128,7 +118,7 @@ void check_depth(const std::vector<model::StageConstraints::Pin>& pins, const Fl
 std::vector<std::vector<int>> parse_groups(const std::string& text, const LayerFinder& finder) {
   std::vector<std::vector<int>> groups;
   if (text.empty()) return groups;
-  for (const std::string_view group : split(text, ';')) {
+  for (const std::string_view group : util::split(text, ';')) {
     groups.push_back(finder.find_all(group));
     if (groups.back().size() < 2) {
       finder.fail(fmt::format("{} is one layer alone; a group needs two", util::quoted(group)));
@@ -141,7 +131,7 @@ std::vector<std::vector<int>> parse_cuts(const std::string& text, const LayerFin
   std::vector<std::vector<int>> sets;
   if (text.empty()) return sets;
   std::map<int, std::string_view> set_of;
-  for (const std::string_view set : split(text, '|')) {
+  for (const std::string_view set : util::split(text, '|')) {
     sets.push_back(finder.find_all(set));
     for (const int layer : sets.back()) {
       const auto [known, inserted] = set_of.emplace(layer, set);
@@ -162,8 +152,7 @@ Layout parse_layout(const std::string& name) {
 }
 
 void check_counts(const model::StageConstraints& rules, const model::Graph& graph) {
-  const auto counted = std::count_if(graph.layers.begin(), graph.layers.end(),
-                                     [](const model::Layer& layer) { return layer.counted; });
+  const std::int64_t counted = model::counted_layers(graph);
   const auto check = [&](const char* flag, std::optional<std::int64_t> layers) {
     if (!layers || *layers <= counted) return;
     throw InvalidConfig(

@@ -8,12 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "cli/nothing.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/questions.hpp"
 #include "cli/text.hpp"
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/targets/targets.hpp"
+#include "nestplan/util/lists.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -21,7 +24,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr const char* kNothing = "–";
 
 using Degree = std::int64_t (*)(const model::Strategy&);
 
@@ -58,16 +60,13 @@ struct WhatIf {
 std::vector<std::int64_t> degrees_of(const model::Graph& graph, Degree degree) {
   std::vector<std::int64_t> degrees;
   for (const model::Strategy& strategy : graph.strategies) degrees.push_back(degree(strategy));
-  std::sort(degrees.begin(), degrees.end());
-  degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
+  util::sort_unique(degrees);
   return degrees;
 }
 
 std::vector<std::int64_t> united(std::vector<std::int64_t> a, const std::vector<std::int64_t>& b) {
   a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end());
-  a.erase(std::unique(a.begin(), a.end()), a.end());
-  return a;
+  return util::sorted_unique(std::move(a));
 }
 
 /// The variations of a search, in a fixed order. Each allows all that the search allows.
@@ -106,14 +105,9 @@ class Variations {
   }
 
   void add_target() {
-    if (!flags_.target || *flags_.target == targets_any()) return;
+    if (!flags_.target || *flags_.target == targets::kAny) return;
     add(fmt::format("without the rules of {}", *flags_.target),
         [](Flags& flags) { flags.target.reset(); });
-  }
-
-  static const std::string& targets_any() {
-    static const std::string any = model::PlanOptions{}.target;
-    return any;
   }
 
   void add_restrictions() {
@@ -246,10 +240,6 @@ class WhatIfQuestion {
   }
 
   Json json() const {
-    const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-    const auto whole_or_null = [](const std::optional<double>& value) {
-      return value ? Json(std::llround(*value)) : Json(nullptr);
-    };
     Json rows = Json::array();
     for (const WhatIf& row : rows_) {
       rows.push_back({{"change", row.change},

@@ -372,16 +372,15 @@ double layer_collectives_s(const model::Graph& graph, const PlacedStage& stage, 
 
 /// The groups that share one kind of parameters.
 struct Sharers {
-  Group shard;            ///< of ZeRO
-  Group across;           ///< of copies of the shards; used with hybrid sharding only
-  double shard_size = 1;  ///< devices of `shard`
+  Group shard;                  ///< of ZeRO
+  std::optional<Group> across;  ///< of copies of a shard, with hybrid sharding
+  double shard_size = 1;        ///< devices of `shard`
 };
 
 Sharers sharers_of(model::ShardSpan span, const ShardGroups& sizes, bool experts) {
   const auto size = static_cast<double>(experts ? sizes.expert : sizes.dense);
   if (span == model::ShardSpan::kAll) {
-    const Group all = experts ? Group::kExpertPeers : Group::kData;
-    return {all, all, size};
+    return {experts ? Group::kExpertPeers : Group::kData, std::nullopt, size};
   }
   if (experts) return {Group::kExpertPeersInPod, Group::kExpertPeersAcrossPods, size};
   return {Group::kDataInPod, Group::kDataAcrossPods, size};
@@ -398,34 +397,20 @@ double zero_traffic_s(int zero, double parameters, const model::StateBytes& byte
          scatter;
 }
 
-/// `sync` of one kind of parameters, shared by `group`.
-double sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes, Group group,
-                      StageGroups& groups) {
+/// `sync` of one kind of parameters. Without ZeRO all sum their gradients; else the copies of a
+/// shard do, where there are any.
+double sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes,
+                      const Sharers& sharers, StageGroups& groups) {
   const double gradients = bytes.gradient * parameters;
   const double weights = bytes.weight * parameters;
-  switch (zero) {
-    case 0:
-      return groups.collective_s(CollectiveOp::kAllReduce, gradients, group);
-    case 1:
-      return groups.collective_s(CollectiveOp::kReduceScatter, gradients, group) +
-             groups.collective_s(CollectiveOp::kAllGather, weights, group);
-    case 2:
-      return groups.collective_s(CollectiveOp::kAllGather, weights, group);
-    default:
-      return 0;
+  if (zero == 0) return groups.collective_s(CollectiveOp::kAllReduce, gradients, sharers.shard);
+  double sum = 0;
+  if (sharers.across) {
+    sum += groups.collective_s(CollectiveOp::kAllReduce, gradients / sharers.shard_size,
+                               *sharers.across);
   }
-}
-
-/// The same with shards inside pods: what the pods hold is summed over them, shard by shard.
-double hybrid_sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes,
-                             const Sharers& sharers, StageGroups& groups) {
-  const double gradients = bytes.gradient * parameters;
-  double sum =
-      groups.collective_s(CollectiveOp::kAllReduce, gradients / sharers.shard_size, sharers.across);
   if (zero == 1) sum += groups.collective_s(CollectiveOp::kReduceScatter, gradients, sharers.shard);
-  if (zero <= 2) {
-    sum += groups.collective_s(CollectiveOp::kAllGather, bytes.weight * parameters, sharers.shard);
-  }
+  if (zero <= 2) sum += groups.collective_s(CollectiveOp::kAllGather, weights, sharers.shard);
   return sum;
 }
 
@@ -732,14 +717,13 @@ class Evaluation {
       if (part + 1 < vpp() * stages()) time.gradient_receive_s += receive_s(s, part);
     }
     const ShardGroups sizes = groups_of(s, stage.shard);
-    const bool hybrid = stage.shard == model::ShardSpan::kPod && stage.zero > 0;
+    // Without ZeRO there are no shards to span anything.
+    const model::ShardSpan span = stage.zero > 0 ? stage.shard : model::ShardSpan::kAll;
     for (const bool experts : {false, true}) {
       const double parameters = experts ? footprint.expert_parameters : footprint.parameters;
-      const Sharers sharers =
-          sharers_of(hybrid ? stage.shard : model::ShardSpan::kAll, sizes, experts);
+      const Sharers sharers = sharers_of(span, sizes, experts);
       time.zero_s += zero_traffic_s(stage.zero, parameters, bytes, sharers.shard, groups);
-      time.sync_s += hybrid ? hybrid_sync_traffic_s(stage.zero, parameters, bytes, sharers, groups)
-                            : sync_traffic_s(stage.zero, parameters, bytes, sharers.shard, groups);
+      time.sync_s += sync_traffic_s(stage.zero, parameters, bytes, sharers, groups);
     }
     time.tie_s = tie_s(s);
     time.total_s = time.forward_s + time.backward_s + time.recompute_s + time.receive_s +

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "cost/flop_counter.hpp"
 #include "cost/profile_degrees.hpp"
 #include "cost/profile_draft.hpp"
 #include "cost/profile_kernels.hpp"
@@ -198,20 +199,6 @@ std::optional<double> tokens_per_sample(const Model& model, const ProfileOptions
   }
   return static_cast<double>(tokens);
 }
-
-/// Counts the floating-point operations of matrix products and attention instead of timing them.
-class FlopCounter final : public CostModel {
- public:
-  double seconds(const Operator& op) const override {
-    if (const auto* matmul = std::get_if<Matmul>(&op)) return matmul->flops();
-    if (const auto* attention = std::get_if<Attention>(&op)) return attention->flops();
-    return 0;
-  }
-  const Precision& precision() const override { return precision_; }
-
- private:
-  Precision precision_ = precision_of("bf16");
-};
 
 /// One sample on one device, with the vocabulary as it is.
 Draft flop_draft(const Model& model, ProfileOptions options) {

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 
 namespace nestplan::cost {
 namespace {
@@ -20,12 +21,6 @@ using model::EncoderDecoder;
 using model::Model;
 using model::Multimodal;
 using model::UNet;
-
-template <typename Value>
-std::vector<Value> sorted_distinct(const std::vector<Value>& values) {
-  const std::set<Value> distinct(values.begin(), values.end());
-  return {distinct.begin(), distinct.end()};
-}
 
 std::vector<Stack> stacks(const Architecture& a, const ProfileOptions& options) {
   return {{a, options.sequence, ""}};
@@ -122,7 +117,7 @@ class Columns {
   Columns(const Model& model, const ProfileOptions& options) : model_(model), options_(options) {}
 
   void add_all() {
-    for (const std::int64_t tp : sorted_distinct(options_.tp)) {
+    for (const std::int64_t tp : util::sorted_unique(options_.tp)) {
       const std::string reason = tensor_parallel_obstacle(model_, options_, tp);
       if (fits(kTensor, tp, reason)) add_contexts({.tp = tp});
     }
@@ -165,9 +160,9 @@ class Columns {
   }
 
   void add_contexts(Degrees d) {
-    for (const std::int64_t cp : sorted_distinct(options_.cp)) {
+    for (const std::int64_t cp : util::sorted_unique(options_.cp)) {
       d.cp = cp;
-      for (const ContextForm form : sorted_distinct(options_.context_forms)) {
+      for (const ContextForm form : util::sorted_unique(options_.context_forms)) {
         d.context = cp == 1 ? ContextForm::kRing : form;
         if (fits(kContext, cp, context_parallel_obstacle(model_, options_, d))) add_experts(d);
         if (cp == 1) break;
@@ -178,11 +173,11 @@ class Columns {
   void add_experts(Degrees d) {
     const std::vector<std::int64_t> inherited{d.tp};
     for (const std::int64_t etp :
-         sorted_distinct(options_.etp.empty() ? inherited : options_.etp)) {
+         util::sorted_unique(options_.etp.empty() ? inherited : options_.etp)) {
       d.etp = etp;
       if (!fits(kExpertTensor, etp, expert_tensor_obstacle(model_, d))) continue;
       if (!has_experts(model_)) d.etp = d.tp;
-      for (const std::int64_t ep : sorted_distinct(options_.ep)) {
+      for (const std::int64_t ep : util::sorted_unique(options_.ep)) {
         d.ep = ep;
         if (fits(kExpert, ep, expert_parallel_obstacle(model_, d))) add_micro_batches(d);
       }
@@ -190,7 +185,7 @@ class Columns {
   }
 
   void add_micro_batches(Degrees d) {
-    for (const std::int64_t micro_batch : sorted_distinct(options_.micro_batches)) {
+    for (const std::int64_t micro_batch : util::sorted_unique(options_.micro_batches)) {
       d.micro_batch = micro_batch;
       if (std::find(legal_.begin(), legal_.end(), d) == legal_.end()) legal_.push_back(d);
     }

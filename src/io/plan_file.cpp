@@ -342,7 +342,7 @@ class PlanWriter {
     if (!batch_ && has_stages()) {
       batch_ = strategy.dp * strategy.micro_batch * strategy.microbatches;
     }
-    for (const model::StagePlan& stage : plan.stages) used_ += stage.devices * strategy.dp_outer;
+    used_ = model::devices_used(plan);
   }
 
   Output write() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <queue>
@@ -91,6 +92,29 @@ std::vector<int> topological_order(const Graph& graph) {
         fmt::format("layer {} is on a cycle", util::quoted(graph.layers[index(layer)].id)));
   }
   return order;
+}
+
+bool in_a_row(const Graph& graph) {
+  const std::vector<int> order = topological_order(graph);
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[index(order[i])] = i;
+  std::vector<bool> feeds_next(order.size(), false);
+  for (const Edge& edge : graph.edges) {
+    if (place[index(edge.from)] + 1 == place[index(edge.to)])
+      feeds_next[place[index(edge.from)]] = true;
+  }
+  return std::count(feeds_next.begin(), feeds_next.end(), true) + 1 ==
+         static_cast<std::ptrdiff_t>(order.size());
+}
+
+std::int64_t counted_layers(const Graph& graph, const std::vector<int>& layers) {
+  return std::count_if(layers.begin(), layers.end(),
+                       [&](int layer) { return graph.layers[index(layer)].counted; });
+}
+
+std::int64_t counted_layers(const Graph& graph) {
+  return std::count_if(graph.layers.begin(), graph.layers.end(),
+                       [](const Layer& layer) { return layer.counted; });
 }
 
 }  // namespace nestplan::model

@@ -144,8 +144,7 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
 }
 
 ConfigurationSpace::ConfigurationSpace(const Instance& instance)
-    : instance_(instance), rules_(std::make_unique<Rules>(instance)) {}
-ConfigurationSpace::~ConfigurationSpace() = default;
+    : instance_(instance), rules_(instance.rules()) {}
 
 Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
                                         const model::Collective& collective) const {
@@ -203,14 +202,14 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
     if (stages <= configuration.max_depth) result.push_back(stages);
     return result;
   }
-  const bool ruled = rules_->has(targets::Scope::kPipeline);
+  const bool ruled = rules_.has(targets::Scope::kPipeline);
   const model::Strategy& strategy =
       instance_.strategies()[at(configuration.strategies.front())].strategy;
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
     if (!allowed(instance_.options().pp, p)) continue;
     if (configuration.vpp > 1 && (p == 1 || configuration.microbatches % p != 0)) continue;
     if (!holds_all(configuration.middle, p)) continue;
-    if (!ruled || rules_->broken_by_depth(configuration, strategy, p) == nullptr) {
+    if (!ruled || rules_.broken_by_depth(configuration, strategy, p) == nullptr) {
       result.push_back(p);
     }
   }
@@ -237,7 +236,7 @@ void ConfigurationSpace::reject_depths(const Configuration& configuration) {
     if (!allowed(instance_.options().pp, p)) continue;
     if (!holds_all(configuration.middle, p)) continue;
     some_hold = true;
-    if (reject(rules_->broken_by_depth(configuration, strategy, p))) return;
+    if (reject(rules_.broken_by_depth(configuration, strategy, p))) return;
   }
   ++rejected_[configuration.vpp > 1 ? "interleaving needs a multiple of the stages as micro-batches"
               : some_hold           ? "no allowed pipeline depth fits into a pod"
@@ -249,7 +248,7 @@ void ConfigurationSpace::reject_depths(const Configuration& configuration) {
 bool ConfigurationSpace::holds_all(std::int64_t middle, std::int64_t depth) const {
   if (middle < 0) return true;
   const std::int64_t counted = instance_.counted(instance_.lattice().whole());
-  if (instance_.layout() == model::StageConstraints::Layout::kEven) {
+  if (rules_.layout() == model::StageConstraints::Layout::kEven) {
     return depth * middle == counted;
   }
   return depth <= 2 ? middle == 0 : (depth - 2) * middle <= counted;
@@ -257,10 +256,10 @@ bool ConfigurationSpace::holds_all(std::int64_t middle, std::int64_t depth) cons
 
 /// Counted layers that stages in the middle can all have.
 std::vector<std::int64_t> ConfigurationSpace::middles() const {
-  if (instance_.layout() == model::StageConstraints::Layout::kAny) return {-1};
+  if (rules_.layout() == model::StageConstraints::Layout::kAny) return {-1};
   std::vector<std::int64_t> result;
   const std::int64_t counted = instance_.counted(instance_.lattice().whole());
-  const bool even = instance_.layout() == model::StageConstraints::Layout::kEven;
+  const bool even = rules_.layout() == model::StageConstraints::Layout::kEven;
   for (std::int64_t middle = 0; middle <= counted; ++middle) {
     if (even && (middle == 0 ? counted > 0 : counted % middle != 0)) continue;
     result.push_back(middle);
@@ -293,9 +292,9 @@ void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration conf
 /// Counts what a rule forbids, and remembers one combination. Whether there is a rule.
 bool ConfigurationSpace::reject(const targets::Rule* rule) {
   if (rule == nullptr) return false;
-  const std::string reason = rules_->describe(*rule);
+  const std::string reason = rules_.describe(*rule);
   ++rejected_[reason];
-  examples_.try_emplace(reason, rules_->explain(*rule));
+  examples_.try_emplace(reason, rules_.explain(*rule));
   return true;
 }
 
@@ -308,7 +307,7 @@ std::vector<int> ConfigurationSpace::usable_strategies(std::int64_t micro_batch)
         !allowed(options.ep, s.ep)) {
       continue;
     }
-    if (!reject(rules_->broken_by(s))) usable.push_back(static_cast<int>(k));
+    if (!reject(rules_.broken_by(s))) usable.push_back(static_cast<int>(k));
   }
   return usable;
 }
@@ -317,7 +316,7 @@ std::vector<int> ConfigurationSpace::usable_strategies(std::int64_t micro_batch)
 std::vector<std::vector<int>> ConfigurationSpace::strategy_sets(
     const std::vector<int>& usable) const {
   if (usable.empty()) return {};
-  if (instance_.options().per_stage_strategies && !rules_->same_strategy()) return {usable};
+  if (instance_.options().per_stage_strategies && !rules_.same_strategy()) return {usable};
   std::vector<std::vector<int>> sets;
   for (const int k : usable) sets.push_back({k});
   return sets;
@@ -332,14 +331,14 @@ bool ConfigurationSpace::runs(const Configuration& c, const model::Strategy& s) 
   } else if (floors_[at(c.floor)].total == kNever) {
     ++rejected_["a layer has no costs under the strategy"];
   } else {
-    return !reject(rules_->broken_by(c, s));
+    return !reject(rules_.broken_by(c, s));
   }
   return false;
 }
 
 /// What all stages may have to do alike; nothing where they are free.
 std::vector<std::optional<model::Recompute>> ConfigurationSpace::recomputations() const {
-  if (!rules_->same_recompute()) return {std::nullopt};
+  if (!rules_.same_recompute()) return {std::nullopt};
   const StageRule& rule = instance_.rule(instance_.lattice().whole());
   return {rule.recompute.begin(), rule.recompute.end()};
 }
@@ -348,7 +347,7 @@ std::vector<std::optional<model::Recompute>> ConfigurationSpace::recomputations(
 void ConfigurationSpace::list_variants(const Configuration& base, std::vector<Configuration>& out) {
   const StageRule& rule = instance_.rule(instance_.lattice().whole());
   std::vector<std::optional<int>> shards{std::nullopt};
-  if (rules_->same_shard()) shards.assign(rule.shards.begin(), rule.shards.end());
+  if (rules_.same_shard()) shards.assign(rule.shards.begin(), rule.shards.end());
   const auto recomputing = recomputations();
   for (std::size_t r = 0; r < recomputing.size(); ++r) {
     for (const auto& shard : shards) {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,8 +14,6 @@ struct Rule;
 }
 
 namespace nestplan::solver {
-
-class Rules;
 
 /// What is fixed before a table is filled: micro-batch, data parallelism and how it is split into
 /// pods, and the strategies its stages may use (one, or several with per-stage strategies).
@@ -102,7 +99,6 @@ class DepthBounds {
 class ConfigurationSpace {
  public:
   explicit ConfigurationSpace(const Instance& instance);
-  ~ConfigurationSpace();
 
   /// All configurations that are legal by their numbers, by rising bound, then canonical order.
   std::vector<Configuration> list();
@@ -140,7 +136,7 @@ class ConfigurationSpace {
   void list_variants(const Configuration& base, std::vector<Configuration>& out);
 
   const Instance& instance_;
-  std::unique_ptr<Rules> rules_;
+  const Rules& rules_;
   std::vector<Floor> floors_;
   std::map<std::string, std::int64_t> rejected_;
   std::map<std::string, std::string> examples_;

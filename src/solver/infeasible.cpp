@@ -221,12 +221,9 @@ std::string describe(const Instance& instance, const Tightest& best) {
 /// allowed; empty if that is not it.
 std::string explain_uneven(const Instance& instance) {
   const model::PlanOptions& options = instance.options();
-  if (effective_layout(options) != model::StageConstraints::Layout::kEven || options.pp.empty()) {
-    return "";
-  }
-  const auto& layers = instance.problem().graph.layers;
-  const std::int64_t counted = std::count_if(
-      layers.begin(), layers.end(), [](const model::Layer& layer) { return layer.counted; });
+  const bool even_only = instance.rules().layout() == model::StageConstraints::Layout::kEven;
+  if (!even_only || options.pp.empty()) return "";
+  const std::int64_t counted = model::counted_layers(instance.problem().graph);
   const auto even = [&](std::int64_t pp) {
     return std::any_of(options.vpp.begin(), options.vpp.end(),
                        [&](std::int64_t vpp) { return counted % (pp * vpp) == 0; });

@@ -132,6 +132,7 @@ Instance::Instance(const model::Problem& problem, const cost::Network& network, 
           cost::memory_limit(problem.cluster.device.usable_bytes(), problem.options.reserve)),
       collapse_(collapse),
       horizon_known_(horizon_s > 0),
+      target_rules_(std::make_shared<Rules>(problem)),
       default_rule_(problem.options.recompute, problem.options.zero, problem.options.shard, -1) {
   StageMaximum::BitSets known;
   for (std::size_t k = 0; k < strategies_.size(); ++k) {
@@ -169,10 +170,11 @@ void Instance::build_ties() {
 }
 
 bool Instance::holds_part_of_tie(DownsetId outer, DownsetId inner) const {
-  return std::any_of(ties_.begin(), ties_.end(), [&](const TieSums& tie) {
-    const int members = tie.members[at(outer)] - tie.members[at(inner)];
-    return members > 0 && members < tie.size;
-  });
+  for (std::size_t t = 0; t < ties_.size(); ++t) {
+    const int members = tie_members(t, outer, inner);
+    if (members > 0 && members < ties_[t].size) return true;
+  }
+  return false;
 }
 
 Ticks Instance::tie_ticks(int k, DownsetId outer, DownsetId inner, int level,
@@ -206,8 +208,8 @@ std::int64_t place_from_end(const model::PlanOptions& options, std::int64_t stag
 
 void Instance::build_constraints() {
   const model::StageConstraints& rules = options().stages;
-  layout_ = effective_layout(options());
-  constrained_ = !rules.none() || layout_ != model::StageConstraints::Layout::kAny;
+  using Layout = model::StageConstraints::Layout;
+  constrained_ = !rules.none() || target_rules_->layout() != Layout::kAny;
   const std::vector<model::Layer>& layers = problem_.graph.layers;
   std::vector<int> value(layers.size(), 0);
   for (std::size_t v = 0; v < layers.size(); ++v) value[v] = layers[v].counted ? 1 : 0;
@@ -262,7 +264,7 @@ Verdict Instance::admits(DownsetId outer, DownsetId inner, std::int64_t middle) 
       (is_last && differs(rules.last))) {
     return Verdict::kRefused;
   }
-  const bool even = layout_ == model::StageConstraints::Layout::kEven;
+  const bool even = target_rules_->layout() == model::StageConstraints::Layout::kEven;
   if (middle >= 0 && held != middle && (even || (!is_first && !is_last))) return Verdict::kRefused;
   return Verdict::kAdmitted;
 }
@@ -284,7 +286,11 @@ StageRule::StageRule(std::vector<model::Recompute> recompute_modes,
       return std::find(list.begin(), list.end(), value) != list.end();
     };
     if (!has(zero_stages, choice.zero)) continue;
-    if (choice.zero == 0 || has(spans, choice.span)) shards.push_back(static_cast<int>(i));
+    if (choice.zero > 0 && !has(spans, choice.span)) continue;
+    const bool twin = choice.span == model::ShardSpan::kPod && !shards.empty() &&
+                      kShardChoices[at(shards.back())].zero == choice.zero;
+    if (!twin) shards_in_one_pod.push_back(static_cast<int>(i));
+    shards.push_back(static_cast<int>(i));
   }
 }
 
@@ -365,8 +371,7 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   sums.expert_parameters = sum(experts);
   sums.activation = sum(activation);
   sums.checkpoint = sum(checkpoint);
-  sums.unusable = storage_->make<int>(
-      lattice_.size(), [&](std::span<int> members) { sum_members(lattice_, unusable, members); });
+  sums.unusable = count(unusable);
   if (sums.has_selective) {
     sums.selective = sum(selective);
     sums.selectively = sum(selectively);

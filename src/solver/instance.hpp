@@ -127,7 +127,9 @@ struct StageRule {
             const std::vector<model::ShardSpan>& spans, std::int64_t only_position);
 
   std::vector<model::Recompute> recompute;
-  std::vector<int> shards;     ///< indices into kShardChoices, ascending
+  std::vector<int> shards;  ///< indices into kShardChoices, ascending
+  /// The same with one pod, where shards inside it are those over all devices.
+  std::vector<int> shards_in_one_pod;
   std::int64_t position = -1;  ///< the only position allowed; -1: any
 };
 
@@ -143,6 +145,8 @@ enum class Verdict : std::uint8_t {
   kRefused,  ///< but a larger stage may be admitted
   kHopeless  ///< nor will a larger stage above the same downset be
 };
+
+class Rules;
 
 /// A search's fixed data: the problem with its lattice and everything that does not depend on the
 /// configuration. Read-only once built, but for the cache of transfer times.
@@ -162,6 +166,7 @@ class Instance {
   const cost::Network& network() const { return network_; }
   const Lattice& lattice() const { return lattice_; }
   const TickScale& scale() const { return scale_; }
+  const Rules& rules() const { return *target_rules_; }
   const std::vector<StrategySums>& strategies() const { return strategies_; }
   /// Bytes that a plan may use of a device, context and communicators included.
   double usable_bytes() const { return usable_bytes_; }
@@ -212,7 +217,6 @@ class Instance {
   /// Whether the rules on stages admit it as the `s`-th stage from the end.
   bool admits_place(DownsetId outer, DownsetId inner, std::int64_t s) const;
   bool constrained() const { return constrained_; }
-  model::StageConstraints::Layout layout() const { return layout_; }
   std::int64_t counted(DownsetId d) const { return counted_.empty() ? 0 : counted_[at(d)]; }
 
  private:
@@ -234,11 +238,11 @@ class Instance {
   double usable_bytes_ = 0;
   bool collapse_ = true;
   bool horizon_known_ = false;
+  std::shared_ptr<const Rules> target_rules_;
   StageRule default_rule_;
   std::vector<StageRule> rules_;
   std::vector<TieSums> ties_;
   bool constrained_ = false;
-  model::StageConstraints::Layout layout_ = model::StageConstraints::Layout::kAny;
   util::Array<int> counted_;            ///< counted layers of every downset
   util::Array<int> no_boundary_;        ///< not 0: no stage may begin with this downset
   std::vector<util::Array<int>> sets_;  ///< of every set that no stage mixes: layers by downset

@@ -10,7 +10,10 @@
 
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 #include "solver/incumbent.hpp"
+#include "solver/partial_plan.hpp"
+#include "solver/rules.hpp"
 #include "solver/stage_pricer.hpp"
 
 namespace nestplan::solver {
@@ -128,23 +131,37 @@ struct Layout {
 
 }  // namespace
 
+struct Interleaved::Shared {
+  Shared(const Instance& its_instance, const Placement& its_placement)
+      : instance(its_instance),
+        placement(its_placement),
+        row(instance, placement.configuration().strategies.front()),
+        pricer(instance, placement, 0) {
+    for (int x = 0; x < placement.positions(); ++x) index.emplace(placement.position(x), x);
+  }
+
+  const Instance& instance;
+  const Placement& placement;
+  Row row;
+  StagePricer pricer;
+  std::map<std::int64_t, int> index;  ///< of positions
+  std::int64_t priced = 0;
+};
+
 /// One depth of the configuration.
 class Interleaved::Depth {
  public:
-  Depth(const Instance& instance, const Placement& placement, std::int64_t depth,
-        std::int64_t& priced)
-      : instance_(instance),
-        placement_(placement),
-        configuration_(placement.configuration()),
+  Depth(Shared& shared, std::int64_t depth)
+      : shared_(shared),
+        instance_(shared.instance),
+        placement_(shared.placement),
+        row_(shared.row),
+        configuration_(placement_.configuration()),
         k_(configuration_.strategies.front()),
-        unit_(configuration_.unit(instance.strategies()[at(k_)].strategy)),
+        unit_(configuration_.unit(instance_.strategies()[at(k_)].strategy)),
         depth_(depth),
         vpp_(configuration_.vpp),
-        parts_(depth * vpp_),
-        row_(instance, k_),
-        pricer_(instance, placement, 0),
-        priced_(priced) {
-    for (int x = 0; x < placement.positions(); ++x) index_.emplace(placement.position(x), x);
+        parts_(depth * vpp_) {
     for (std::int64_t i = 0; i < depth; ++i) class_.push_back(class_at(i));
     find_received();
     find_ways();
@@ -205,20 +222,13 @@ class Interleaved::Depth {
   };
 
   int class_at(std::int64_t stage) const {
-    const auto found = index_.find(stage * unit_);
-    return found == index_.end() ? -1 : placement_.class_of(0, found->second);
+    const auto found = shared_.index.find(stage * unit_);
+    return found == shared_.index.end() ? -1 : placement_.class_of(0, found->second);
   }
 
   /// Ticks that each stage receives at its chunks' ends, where all cuts are the usual one.
   void find_received() {
-    const auto ticks = [&](std::int64_t producer) {
-      // Behind the last stage comes the first.
-      const bool wraps = producer + 1 == depth_;
-      const std::int64_t from = wraps ? 0 : producer * unit_;
-      const std::int64_t to = wraps ? producer * unit_ : from + unit_;
-      const int level = instance_.network().link_level(configuration_.pods, from, to, unit_);
-      return instance_.transfer(k_, level, unit_)[row_.usual_cut()];
-    };
+    const auto ticks = [&](std::int64_t producer) { return crossing(producer, row_.usual_cut()); };
     for (std::int64_t i = 0; i < depth_; ++i) {
       const auto chunks = static_cast<Ticks>(vpp_);
       const Ticks in = i == 0 ? (chunks - 1) * ticks(depth_ - 1) : chunks * ticks(i - 1);
@@ -228,9 +238,9 @@ class Interleaved::Depth {
   }
 
   void find_ways() {
-    even_only_ = instance_.layout() != model::StageConstraints::Layout::kAny;
+    even_only_ = instance_.rules().layout() != model::StageConstraints::Layout::kAny ||
+                 count_ways(0, -1) > kMostWays;
     std::vector<std::int64_t> ends;
-    even_only_ = even_only_ || count_ways(0, -1) > kMostWays;
     if (!even_only_) end_run(ends);
   }
 
@@ -336,13 +346,14 @@ class Interleaved::Depth {
   }
 
   Priced price(std::int64_t stage, Load load, Ticks received) {
-    ++priced_;
+    ++shared_.priced;
     Priced result;
     remove_copies(load);
     result.tie = tie(stage, load);
     const cost::InFlight in_flight =
         cost::interleaved_in_flight(depth_ - stage, depth_, vpp_, configuration_.microbatches);
-    for (StageOption& option : pricer_.options(class_[at(stage)], load.footprint, in_flight)) {
+    for (StageOption& option :
+         shared_.pricer.options(class_[at(stage)], load.footprint, in_flight)) {
       option.time += load.forward + load.backward + received;
       if (option.recompute == model::Recompute::kFull) option.time += load.forward;
       if (option.recompute == model::Recompute::kSelective) option.time += load.selective;
@@ -476,6 +487,11 @@ class Interleaved::Depth {
     return to_total(sum) + (configuration_.microbatches * vpp_ - 1) * to_total(slowest);
   }
 
+  Total paper_total_of(Ticks slowest, Ticks sync) const {
+    return (configuration_.microbatches * vpp_ + depth_ - 1) * to_total(slowest) +
+           vpp_ * to_total(sync);
+  }
+
   /// First the least sum without a cap and the least slowest stage, for a plan and a bound; then
   /// caps that fall from the largest that may still matter.
   void try_way(const Way& way) {
@@ -530,7 +546,6 @@ class Interleaved::Depth {
   /// Every option of the first stage with the least slowest stage behind it.
   void try_paper(const Way& way) {
     Cells cells;
-    const Total rounds = configuration_.microbatches * vpp_ + depth_ - 1;
     each_taking(way, 0, whole(), [&](const Counts& first) {
       Counts rest = whole();
       for (std::size_t r = 0; r < rest.size(); ++r) rest[r] -= first[r];
@@ -539,8 +554,7 @@ class Interleaved::Depth {
       const std::vector<StageOption> options_of_first = price(0, first).options;
       for (const StageOption& option : options_of_first) {
         const Ticks slowest = std::max(option.time, behind);
-        const Total total = rounds * to_total(slowest) + vpp_ * to_total(option.sync);
-        take(total, [&] {
+        take(paper_total_of(slowest, option.sync), [&] {
           cells[{0, whole()}] = {slowest, first};
           const std::vector<Counts> counts = taken(cells);
           std::vector<StageOption> options{option};
@@ -639,8 +653,8 @@ class Interleaved::Depth {
       Ticks received = 0;
       for (std::int64_t part = i; part < parts_; part += depth_) {
         add(load, {borders[at(part)], borders[at(part + 1)]}, 1, class_[at(i)]);
-        if (part > 0) received += crossing(part - 1, borders[at(part)]);
-        if (part + 1 < parts_) received += crossing(part, borders[at(part + 1)]);
+        if (part > 0) received += crossing(part - 1, cut_at(borders[at(part)]));
+        if (part + 1 < parts_) received += crossing(part, cut_at(borders[at(part + 1)]));
       }
       prices.push_back(price(i, std::move(load), received));
       if (prices.back().options.empty()) return;
@@ -650,8 +664,7 @@ class Interleaved::Depth {
     for (const Priced& priced : prices) {
       for (const StageOption& option : priced.options) caps.push_back(option.time);
     }
-    std::sort(caps.begin(), caps.end());
-    caps.erase(std::unique(caps.begin(), caps.end()), caps.end());
+    util::sort_unique(caps);
     const bool paper = instance_.options().objective == model::Objective::kPaper;
     for (const Ticks cap : caps) {
       std::vector<StageOption> options;
@@ -665,9 +678,7 @@ class Interleaved::Depth {
         slowest = std::max(slowest, options.back().time);
       }
       if (options.size() < at(depth_)) continue;
-      const Total rounds = configuration_.microbatches * vpp_ + depth_ - 1;
-      const Total total = paper ? rounds * to_total(slowest) + vpp_ * to_total(options[0].sync)
-                                : total_of(sum, slowest);
+      const Total total = paper ? paper_total_of(slowest, options[0].sync) : total_of(sum, slowest);
       take(total, [&] {
         std::vector<std::vector<int>> parts;
         for (std::size_t part = 0; part + 1 < borders.size(); ++part) {
@@ -678,44 +689,33 @@ class Interleaved::Depth {
     }
   }
 
-  /// Ticks to receive what enters `border`, behind `part`.
-  Ticks crossing(std::int64_t part, DownsetId border) const {
+  /// Kind of the cut at a border.
+  std::size_t cut_at(DownsetId border) const {
+    return at(instance_.strategies()[at(k_)].cuts.of[at(border)]);
+  }
+
+  /// Ticks to receive, over the border behind `part`, what a cut of this kind lets through.
+  Ticks crossing(std::int64_t part, std::size_t cut) const {
     const std::int64_t producer = part % depth_;
-    const bool wraps = producer + 1 == depth_;
+    const bool wraps = producer + 1 == depth_;  // behind the last stage comes the first
     const std::int64_t from = wraps ? 0 : producer * unit_;
     const std::int64_t to = wraps ? producer * unit_ : from + unit_;
     const int level = instance_.network().link_level(configuration_.pods, from, to, unit_);
-    return instance_.transfer(k_, level,
-                              unit_)[at(instance_.strategies()[at(k_)].cuts.of[at(border)])];
+    return instance_.transfer(k_, level, unit_)[cut];
   }
 
-  /// Items between borders; borders that part an item do not occur in rows of usual cuts.
-  std::vector<Counts> counts_of(const std::vector<DownsetId>& borders) const {
-    std::vector<Counts> parts(at(parts_), Counts(row_.runs().size(), 0));
-    for (std::size_t r = 0; r < row_.runs().size(); ++r) {
-      for (const Item& item : row_.runs()[r].items) {
-        std::size_t part = 0;
-        while (borders[part + 1] >= item.outer) ++part;
-        ++parts[part][r];
-      }
-    }
-    return parts;
-  }
-
+  Shared& shared_;
   const Instance& instance_;
   const Placement& placement_;
+  const Row& row_;
   const Configuration& configuration_;
   int k_;
   std::int64_t unit_;
   std::int64_t depth_;
   std::int64_t vpp_;
   std::int64_t parts_;
-  Row row_;
-  StagePricer pricer_;
-  std::int64_t& priced_;
-  std::map<std::int64_t, int> index_;  ///< of positions
-  std::vector<int> class_;             ///< by stage
-  std::vector<Ticks> received_;        ///< by stage
+  std::vector<int> class_;       ///< by stage
+  std::vector<Ticks> received_;  ///< by stage
   bool even_only_ = false;
   std::vector<Way> ways_;
   std::map<std::pair<std::int64_t, Counts>, Priced> prices_;
@@ -724,15 +724,18 @@ class Interleaved::Depth {
 };
 
 Interleaved::Interleaved(const Instance& instance, const Placement& placement)
-    : instance_(instance), placement_(placement) {}
+    : shared_(std::make_unique<Shared>(instance, placement)) {}
+Interleaved::~Interleaved() = default;
+
+std::int64_t Interleaved::priced() const { return shared_->priced; }
 
 Total Interleaved::best(std::int64_t depth, Total limit) {
-  Depth search(instance_, placement_, depth, priced_);
+  Depth search(*shared_, depth);
   return search.unscaled(search.search(search.scaled(limit)));
 }
 
 cost::PlacedPlan Interleaved::plan(std::int64_t depth) {
-  Depth search(instance_, placement_, depth, priced_);
+  Depth search(*shared_, depth);
   if (search.search(kNoTotal) == kNoTotal) {
     throw InternalError("there is no interleaved pipeline where there was one");
   }
@@ -766,20 +769,7 @@ class Completion {
 
  private:
   void try_inner(std::int64_t inner) {
-    cost::PlacedPlan plan;
-    plan.dp = partial_.dp;
-    plan.dp_inner = inner;
-    std::int64_t next = 0;
-    for (const model::PartialStage& stage : partial_.stages) {
-      const model::Strategy& s = problem_.graph.strategies[at(stage.strategy)];
-      cost::PlacedStage placed;
-      placed.layers = stage.layers;
-      placed.chunks = stage.chunks;
-      placed.strategy = stage.strategy;
-      placed.position = stage.position.value_or(next);
-      next = placed.position + s.tp * s.cp * inner;
-      plan.stages.push_back(std::move(placed));
-    }
+    const cost::PlacedPlan plan = one_behind_another(problem_, partial_, inner);
     price(plan);
     choose(plan);
   }
@@ -792,12 +782,17 @@ class Completion {
   /// A stage's time and memory depend on its own options alone.
   void price(cost::PlacedPlan plan) {
     options_.assign(plan.stages.size(), {});
-    const model::PlanOptions& allowed = problem_.options;
-    const StageRule rule(allowed.recompute, allowed.zero, allowed.shard, -1);
+    std::vector<StageRule> rules;
+    for (const model::PartialStage& stage : partial_.stages) {
+      rules.push_back(rule_of(stage, problem_.options));
+    }
+    const auto in = [](const auto& list, auto value) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
     for (const model::Recompute recompute :
          {model::Recompute::kNone, model::Recompute::kSelective, model::Recompute::kFull}) {
-      for (std::size_t c = 0; c < kShardChoices.size(); ++c) {
-        const ShardChoice& shard = kShardChoices[c];
+      for (int c = 0; c < static_cast<int>(kShardChoices.size()); ++c) {
+        const ShardChoice& shard = kShardChoices[at(c)];
         for (cost::PlacedStage& stage : plan.stages) {
           stage.recompute = recompute;
           stage.zero = shard.zero;
@@ -805,17 +800,7 @@ class Completion {
         }
         const model::Plan costed = cost::evaluate(problem_, network_, plan);
         for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-          const model::PartialStage& asked = partial_.stages[i];
-          const auto in = [](const auto& list, auto value) {
-            return std::find(list.begin(), list.end(), value) != list.end();
-          };
-          const bool fits_recompute =
-              asked.recompute ? *asked.recompute == recompute : in(allowed.recompute, recompute);
-          const bool fits_zero =
-              asked.zero ? *asked.zero == shard.zero : in(allowed.zero, shard.zero);
-          const bool fits_span = shard.zero == 0 || (asked.shard ? *asked.shard == shard.span
-                                                                 : in(allowed.shard, shard.span));
-          if (fits_recompute && fits_zero && fits_span) {
+          if (in(rules[i].recompute, recompute) && in(rules[i].shards, c)) {
             options_[i].push_back({plan.stages[i], costed.stages[i]});
           }
         }

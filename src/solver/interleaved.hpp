@@ -37,6 +37,7 @@ namespace nestplan::solver {
 class Interleaved {
  public:
   Interleaved(const Instance& instance, const Placement& placement);
+  ~Interleaved();
 
   /// The least total of pipelines of `depth` stages if it is no more than `limit`; kNoTotal if not.
   Total best(std::int64_t depth, Total limit);
@@ -45,13 +46,12 @@ class Interleaved {
   cost::PlacedPlan plan(std::int64_t depth);
 
   /// Stages priced so far.
-  std::int64_t priced() const { return priced_; }
+  std::int64_t priced() const;
 
  private:
   class Depth;
-  const Instance& instance_;
-  const Placement& placement_;
-  std::int64_t priced_ = 0;
+  struct Shared;  ///< what all depths have in common
+  std::unique_ptr<Shared> shared_;
 };
 
 /// Whether `partial` has chunks; then `complete_interleaved` finishes it: positions side by side

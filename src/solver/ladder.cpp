@@ -1,9 +1,6 @@
 #include "solver/ladder.hpp"
 
-#include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
 
 namespace nestplan::solver {
 namespace {
@@ -18,35 +15,11 @@ bool strategies_to_mix(const model::Problem& problem) {
   return false;
 }
 
-/// The layers of `graph` in a row, each after those that feed it, as early as its index allows.
-std::vector<int> in_a_row(const model::Graph& graph) {
-  std::vector<int> waits_for(graph.layers.size(), 0);
-  std::vector<std::vector<int>> feeds(graph.layers.size());
-  for (const model::Edge& edge : graph.edges) {
-    ++waits_for[at(edge.to)];
-    feeds[at(edge.from)].push_back(edge.to);
-  }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
-  for (std::size_t v = 0; v < waits_for.size(); ++v) {
-    if (waits_for[v] == 0) ready.push(static_cast<int>(v));
-  }
-  std::vector<int> row;
-  while (!ready.empty()) {
-    const int layer = ready.top();
-    ready.pop();
-    row.push_back(layer);
-    for (const int next : feeds[at(layer)]) {
-      if (--waits_for[at(next)] == 0) ready.push(next);
-    }
-  }
-  return row;
-}
-
 }  // namespace
 
 Lattice row_lattice(const model::Graph& graph) {
   std::vector<std::vector<int>> stages;
-  for (const int layer : in_a_row(graph)) stages.push_back({layer});
+  for (const int layer : model::topological_order(graph)) stages.push_back({layer});
   return Lattice::of_chain(graph, stages);
 }
 

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "nestplan/util/lists.hpp"
+
 namespace nestplan::solver {
 namespace {
 
@@ -237,41 +239,24 @@ Ticks DataParallelTimes::zero_traffic(const Instance& instance, const ShardChoic
   return ticks;
 }
 
+/// Without ZeRO all sum their gradients; else the copies of a shard do, where there are any.
 Ticks DataParallelTimes::sync_of(const Instance& instance, int zero, double parameters,
-                                 const ShardTimes& all) {
+                                 const Sharers& sharers) {
   const TickScale& scale = instance.scale();
   const model::StateBytes& bytes = instance.options().state_bytes;
-  switch (zero) {
-    case 0:
-      return all.all_reduce.ticks(scale, parameters, bytes.gradient);
-    case 1:
-      return all.reduce_scatter.ticks(scale, parameters, bytes.gradient) +
-             all.all_gather.ticks(scale, parameters, bytes.weight);
-    case 2:
-      return all.all_gather.ticks(scale, parameters, bytes.weight);
-    default:
-      return 0;
-  }
-}
-
-Ticks DataParallelTimes::hybrid_sync_of(const Instance& instance, int zero, double parameters,
-                                        const Sharers& sharers) {
-  const TickScale& scale = instance.scale();
-  const model::StateBytes& bytes = instance.options().state_bytes;
-  Ticks ticks = sharers.across.all_reduce.ticks(scale, parameters / sharers.parts, bytes.gradient);
-  if (zero == 1) ticks += sharers.shard.reduce_scatter.ticks(scale, parameters, bytes.gradient);
-  if (zero <= 2) ticks += sharers.shard.all_gather.ticks(scale, parameters, bytes.weight);
+  const auto& [shard, across, parts] = sharers;
+  if (zero == 0) return shard.all_reduce.ticks(scale, parameters, bytes.gradient);
+  Ticks ticks = across.all_reduce.ticks(scale, parameters / parts, bytes.gradient);
+  if (zero == 1) ticks += shard.reduce_scatter.ticks(scale, parameters, bytes.gradient);
+  if (zero <= 2) ticks += shard.all_gather.ticks(scale, parameters, bytes.weight);
   return ticks;
 }
 
 Ticks DataParallelTimes::sync(const Instance& instance, const ShardChoice& choice,
                               double parameters, double expert_parameters) const {
-  if (choice.span == model::ShardSpan::kPod) {
-    return hybrid_sync_of(instance, choice.zero, parameters, dense_in_pod_) +
-           hybrid_sync_of(instance, choice.zero, expert_parameters, expert_in_pod_);
-  }
-  return sync_of(instance, choice.zero, parameters, dense_.shard) +
-         sync_of(instance, choice.zero, expert_parameters, expert_.shard);
+  const bool in_pod = choice.span == model::ShardSpan::kPod;
+  return sync_of(instance, choice.zero, parameters, in_pod ? dense_in_pod_ : dense_) +
+         sync_of(instance, choice.zero, expert_parameters, in_pod ? expert_in_pod_ : expert_);
 }
 
 namespace {
@@ -416,8 +401,7 @@ void Placement::find_positions() {
       for (const std::int64_t x : fixed) {
         if (x >= end) starts.push_back(x);
       }
-      std::sort(starts.begin(), starts.end());
-      starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+      util::sort_unique(starts);
       for (const std::int64_t x : starts) {
         if (x + units_.front() > pod_size) break;
         const int level = link_level(position_[y], x, units_[u]);
@@ -581,8 +565,7 @@ PortLayers::PortLayers(const Instance& instance, const Placement& placement,
         }
       }
     }
-    std::sort(reached.begin(), reached.end());
-    reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
+    util::sort_unique(reached);
     positions.clear();
     for (const Port& port : reached) {
       if (positions.empty() || positions.back() != port.first) positions.push_back(port.first);

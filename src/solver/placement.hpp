@@ -69,13 +69,11 @@ struct DataParallelTimes {
  private:
   struct Sharers {
     ShardTimes shard;   ///< who share
-    ShardTimes across;  ///< copies of one shard; with shards inside pods only
+    ShardTimes across;  ///< copies of one shard; there are none with shards over all devices
     double parts = 1;   ///< shards
   };
   static Ticks sync_of(const Instance& instance, int zero, double parameters,
-                       const ShardTimes& all);
-  static Ticks hybrid_sync_of(const Instance& instance, int zero, double parameters,
-                              const Sharers& sharers);
+                       const Sharers& sharers);
 
   Sharers dense_, expert_, dense_in_pod_, expert_in_pod_;
 };

@@ -12,33 +12,19 @@ using targets::Candidate;
 using targets::Rule;
 using targets::Scope;
 
-namespace {
-
-/// Whether the edges leave one order of the layers only.
-bool in_a_row(const model::Graph& graph) {
-  const std::vector<int> order = model::topological_order(graph);
-  std::vector<std::size_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = i;
-  std::vector<bool> feeds_next(order.size(), false);
-  for (const model::Edge& edge : graph.edges) {
-    if (place[at(edge.from)] + 1 == place[at(edge.to)]) feeds_next[place[at(edge.from)]] = true;
+Rules::Rules(const model::Problem& problem)
+    : options_(problem.options),
+      set_(targets::rule_set(problem.options.target)),
+      free_(set_.name() == targets::kAny) {
+  using Layout = model::StageConstraints::Layout;
+  for (const Layout layout : {Layout::kFirstLast, Layout::kAny}) {
+    if (layout >= options_.stages.layout && set_.expresses(layout)) layout_ = layout;
   }
-  return std::count(feeds_next.begin(), feeds_next.end(), true) + 1 ==
-         static_cast<std::ptrdiff_t>(order.size());
-}
-
-}  // namespace
-
-Rules::Rules(const Instance& instance)
-    : instance_(instance),
-      set_(targets::rule_set(instance.options().target)),
-      free_(set_.name() == targets::rule_set("any").name()) {
   if (free_) return;
-  const model::Problem& problem = instance.problem();
   model_.model = problem.graph.dimensions;
-  model_.precision = problem.options.precision;
+  model_.precision = options_.precision;
   if (model_.model.hidden > 0) model_.tied_embeddings = !problem.graph.ties.empty();
-  model_.chain = in_a_row(problem.graph);
+  model_.chain = model::in_a_row(problem.graph);
   // A target that knows no pipeline for this model is asked about single stages only, which are all
   // alike.
   const auto forbids = [&](std::optional<bool> Candidate::*freedom) {
@@ -67,8 +53,8 @@ Candidate Rules::of_configuration(const Configuration& configuration,
                                   const model::Strategy& strategy) const {
   Candidate candidate = of_strategy(strategy);
   candidate.devices = configuration.pods.devices;
-  candidate.global_batch = instance_.options().global_batch;
-  candidate.uneven_batch = instance_.options().allow_uneven_batch;
+  candidate.global_batch = options_.global_batch;
+  candidate.uneven_batch = options_.allow_uneven_batch;
   candidate.dp = configuration.dp;
   candidate.dp_inner = configuration.dp_inner;
   candidate.microbatches = configuration.microbatches;
@@ -96,9 +82,9 @@ const Rule* Rules::broken_by_depth(const Configuration& configuration,
   Candidate candidate = of_configuration(configuration, strategy);
   candidate.pp = depth;
   candidate.vpp = configuration.vpp;
-  candidate.schedule = instance_.options().schedule;
-  if (!instance_.options().overlap_p2p) candidate.overlap_p2p = false;
-  candidate.layout = effective_layout(instance_.options());
+  candidate.schedule = options_.schedule;
+  if (!options_.overlap_p2p) candidate.overlap_p2p = false;
+  candidate.layout = layout_;
   return ask(candidate, Scope::kPipeline);
 }
 
@@ -121,15 +107,6 @@ bool Rules::has(Scope scope) const {
 
 std::string Rules::describe(const Rule& rule) const {
   return fmt::format("{} rule {}: {}", set_.name(), rule.name, rule.says);
-}
-
-model::StageConstraints::Layout effective_layout(const model::PlanOptions& options) {
-  using Layout = model::StageConstraints::Layout;
-  const targets::RuleSet& set = targets::rule_set(options.target);
-  for (const Layout layout : {Layout::kAny, Layout::kFirstLast, Layout::kEven}) {
-    if (layout >= options.stages.layout && set.expresses(layout)) return layout;
-  }
-  return Layout::kEven;
 }
 
 }  // namespace nestplan::solver

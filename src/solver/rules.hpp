@@ -13,9 +13,13 @@ namespace nestplan::solver {
 /// holds for every plan of the search.
 class Rules {
  public:
-  explicit Rules(const Instance& instance);
+  explicit Rules(const model::Problem& problem);
 
   const targets::RuleSet& set() const { return set_; }
+
+  /// How many counted layers stages may hold, by the options and by what the framework can express:
+  /// the freest of those that both allow.
+  model::StageConstraints::Layout layout() const { return layout_; }
 
   /// Whether all stages must have the same strategy, recompute alike, and share state alike.
   bool same_strategy() const { return same_strategy_; }
@@ -45,15 +49,13 @@ class Rules {
                                       const model::Strategy& strategy) const;
   const targets::Rule* ask(const targets::Candidate& candidate, targets::Scope scope) const;
 
-  const Instance& instance_;
+  const model::PlanOptions& options_;
   const targets::RuleSet& set_;
   bool free_ = false;         ///< the target is "any"
   targets::Candidate model_;  ///< what is known of every candidate
+  model::StageConstraints::Layout layout_ = model::StageConstraints::Layout::kEven;
   bool same_strategy_ = false, same_recompute_ = false, same_shard_ = false;
   mutable targets::Candidate last_;
 };
-
-/// How many counted layers stages may hold, by the options and by what the framework can express.
-model::StageConstraints::Layout effective_layout(const model::PlanOptions& options);
 
 }  // namespace nestplan::solver

@@ -9,32 +9,11 @@
 #include "nestplan/util/errors.hpp"
 #include "solver/fleet.hpp"
 #include "solver/interleaved.hpp"
+#include "solver/partial_plan.hpp"
 #include "solver/search.hpp"
 
 namespace nestplan::solver {
 namespace {
-
-/// The stages of `partial` one behind the other, with the first options that are allowed.
-cost::PlacedPlan in_a_row(const model::Problem& problem, const model::PartialPlan& partial,
-                          std::int64_t dp_inner) {
-  cost::PlacedPlan plan;
-  plan.dp = partial.dp;
-  plan.dp_inner = dp_inner;
-  std::int64_t next = 0;
-  for (const model::PartialStage& stage : partial.stages) {
-    const model::Strategy& strategy = problem.graph.strategies[at(stage.strategy)];
-    cost::PlacedStage placed{stage.layers,
-                             stage.strategy,
-                             stage.position.value_or(next),
-                             stage.recompute.value_or(problem.options.recompute.front()),
-                             stage.zero.value_or(problem.options.zero.front()),
-                             stage.shard.value_or(problem.options.shard.front()),
-                             stage.chunks};
-    next = placed.position + strategy.tp * strategy.cp * dp_inner;
-    plan.stages.push_back(std::move(placed));
-  }
-  return plan;
-}
 
 /// Whether the stages fit into a pod and have their expert groups.
 bool legal_by_form(const model::Problem& problem, const cost::Network& network,
@@ -53,11 +32,11 @@ bool legal_by_form(const model::Problem& problem, const cost::Network& network,
 /// that can be, and needs little of it: what is shown when nothing fits.
 cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& network,
                          const model::PartialPlan& partial) {
-  cost::PlacedPlan plan = in_a_row(problem, partial, partial.dp_inner.value_or(1));
+  cost::PlacedPlan plan = one_behind_another(problem, partial, partial.dp_inner.value_or(1));
   for (std::int64_t inner = 2; !partial.dp_inner && inner <= partial.dp; ++inner) {
     if (legal_by_form(problem, network, plan)) break;
     if (partial.dp % inner != 0) continue;
-    cost::PlacedPlan other = in_a_row(problem, partial, inner);
+    cost::PlacedPlan other = one_behind_another(problem, partial, inner);
     if (legal_by_form(problem, network, other)) plan = std::move(other);
   }
   const model::PlanOptions& options = problem.options;
@@ -122,11 +101,7 @@ model::Plan complete(const model::Problem& problem, const cost::Network& network
   for (const model::PartialStage& stage : partial.stages) {
     layers.push_back(stage.layers);
     strategies.push_back(stage.strategy);
-    const auto one_or = [](const auto& one, const auto& all) {
-      return one ? std::remove_cvref_t<decltype(all)>{*one} : all;
-    };
-    rules.emplace_back(one_or(stage.recompute, options.recompute), one_or(stage.zero, options.zero),
-                       one_or(stage.shard, options.shard), stage.position.value_or(-1));
+    rules.push_back(rule_of(stage, options));
   }
   options.micro_batches = {problem.graph.strategies[at(strategies.front())].micro_batch};
   const Lattice lattice = Lattice::of_chain(restricted.graph, layers);

@@ -78,7 +78,7 @@ const std::vector<Recompute>& StagePricer::recomputations() const {
 void StagePricer::find_permitted(const Configuration& configuration) {
   constexpr unsigned kAllChoices = (1U << kChoices) - 1;
   for (auto& by_recompute : permitted_) by_recompute.fill(kAllChoices);
-  const Rules rules(instance_);
+  const Rules& rules = instance_.rules();
   if (!rules.has(targets::Scope::kStage)) return;
   for (const bool alone : {false, true}) {
     for (std::size_t r = 0; r < kRecomputations; ++r) {
@@ -92,19 +92,10 @@ void StagePricer::find_permitted(const Configuration& configuration) {
   }
 }
 
-/// Where there is one pod, shards inside it are those over all devices.
 const std::vector<int>& StagePricer::shards() const {
   if (!only_shard_.empty()) return only_shard_;
-  const std::vector<int>& all = instance_.rule(outer_).shards;
-  if (!one_pod_) return all;
-  shards_in_one_pod_.clear();
-  for (const int choice : all) {
-    const ShardChoice& shard = kShardChoices[at(choice)];
-    const bool twin = shard.span == model::ShardSpan::kPod && !shards_in_one_pod_.empty() &&
-                      kShardChoices[at(shards_in_one_pod_.back())].zero == shard.zero;
-    if (!twin) shards_in_one_pod_.push_back(choice);
-  }
-  return shards_in_one_pod_;
+  const StageRule& rule = instance_.rule(outer_);
+  return one_pod_ ? rule.shards_in_one_pod : rule.shards;
 }
 
 double StagePricer::state_bytes(int choice) const {

@@ -95,7 +95,6 @@ class StagePricer {
   /// What the configuration prescribes for all stages; empty: free.
   std::vector<model::Recompute> only_recompute_;
   std::vector<int> only_shard_;
-  mutable std::vector<int> shards_in_one_pod_;
   /// Choices as bits, of one of several stages and of the only one, by recomputation.
   std::array<std::array<unsigned, kRecomputations>, 2> permitted_{};
   bool alone_ = false;

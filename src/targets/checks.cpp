@@ -253,4 +253,10 @@ constexpr Check kOneZero{[](const Candidate& c) { return c.pp > 1 && c.per_stage
                                "the {} stages differ in ZeRO; nearest: one stage for all", c.pp);
                          }};
 
+constexpr Check kPipelineZero{
+    [](const Candidate& c) { return c.pp > 1 && c.zero.value_or(0) >= 2; },
+    [](const Candidate& c) {
+      return fmt::format("ZeRO {} with pp {}; nearest: ZeRO 1, or pp 1", *c.zero, c.pp);
+    }};
+
 }  // namespace nestplan::targets

@@ -25,6 +25,8 @@ std::string nearest(std::int64_t value, std::int64_t most, Legal legal) {
   return above <= most ? std::to_string(above) : "none";
 }
 
+inline bool has_experts(const Candidate& c) { return c.model.experts > 0; }
+
 std::string nearest_divisor(std::int64_t value, std::int64_t number);
 std::string nearest_multiple(std::int64_t value, std::int64_t divisor);
 
@@ -61,5 +63,6 @@ extern const Check kOneStrategy;       ///< the same degrees in all stages
 // of a stage
 extern const Check kOneRecompute;  ///< the same recomputation in all stages
 extern const Check kOneZero;       ///< the same ZeRO in all stages
+extern const Check kPipelineZero;  ///< ZeRO 2 and 3 only with a single stage
 
 }  // namespace nestplan::targets

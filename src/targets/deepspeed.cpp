@@ -17,8 +17,6 @@ constexpr const char* kMoe = "deepspeedai/DeepSpeed deepspeed/moe/layer.py";
 constexpr const char* kMics = "deepspeedai/DeepSpeed deepspeed/runtime/zero/mics.py";
 constexpr const char* kTransformer = "deepspeedai/Megatron-DeepSpeed megatron/model/transformer.py";
 
-bool has_experts(const Candidate& c) { return c.model.experts > 0; }
-
 constexpr Check kNoRing{
     [](const Candidate& c) { return c.cp > 1 && c.context == model::ContextForm::kRing; },
     [](const Candidate& c) { return fmt::format("cp {} as a ring; nearest: all_to_all", c.cp); }};
@@ -50,12 +48,6 @@ constexpr Check kExpertGroup{
 constexpr Check kNoInterleaving{
     [](const Candidate& c) { return c.vpp > 1; },
     [](const Candidate& c) { return fmt::format("vpp {}; nearest: vpp 1", c.vpp); }};
-
-constexpr Check kPipelineZero{
-    [](const Candidate& c) { return c.pp > 1 && c.zero.value_or(0) >= 2; },
-    [](const Candidate& c) {
-      return fmt::format("ZeRO {} with pp {}; nearest: ZeRO 1, or pp 1", *c.zero, c.pp);
-    }};
 
 constexpr Check kExpertZero{[](const Candidate& c) { return has_experts(c) && c.zero == 3; },
                             [](const Candidate& c) {

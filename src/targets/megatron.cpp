@@ -29,8 +29,6 @@ constexpr std::int64_t kVocabularyMultiple = 128;  ///< of arguments.py, where n
 /// Tensor parallelism inside experts, which is that of the rest where it is not set.
 std::int64_t expert_tensor(const Candidate& c) { return c.etp != 0 ? c.etp : c.tp; }
 
-bool has_experts(const Candidate& c) { return c.model.experts > 0; }
-
 /// Copies of an expert's shard in the whole job; 0 if not known or no whole number.
 std::int64_t expert_copies(const Candidate& c) {
   if (!known(c.tp, c.cp, c.dp, c.ep)) return 0;
@@ -175,12 +173,6 @@ constexpr Check kEncoder{[](const Candidate& c) { return c.pp > 1 && c.model.enc
                                               c.model.encoder_blocks, c.pp);
                          }};
 
-constexpr Check kFsdpStages{[](const Candidate& c) { return c.pp > 1 && c.zero.value_or(0) >= 2; },
-                            [](const Candidate& c) {
-                              return fmt::format("ZeRO {} with pp {}; nearest: ZeRO 1, or pp 1",
-                                                 *c.zero, c.pp);
-                            }};
-
 constexpr Check kPartialExperts{
     [](const Candidate& c) {
       return has_experts(c) && c.zero.value_or(0) >= 1 && expert_copies(c) != 0 &&
@@ -252,7 +244,7 @@ const Rule kRules[] = {
     {kSingleStage, "single-stage", Scope::kPipeline,
      "A single stage has no number of layers of its own.", kConfig},
 
-    {kFsdpStages, "zero-stages", Scope::kStage,
+    {kPipelineZero, "zero-stages", Scope::kStage,
      "ZeRO 2 and 3, by Megatron-FSDP, need pp 1; the distributed optimizer is ZeRO 1.",
      "NVIDIA/Megatron-LM docs/user-guide/features/megatron_fsdp.md, pull request 6081"},
     {kPartialExperts, "partial-experts", Scope::kStage,

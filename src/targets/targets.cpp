@@ -41,7 +41,7 @@ const Layout kLayouts[] = {
 std::vector<Setting> no_settings(const Candidate&) { return {}; }
 
 const RuleSet& any() {
-  static const RuleSet set("any", "what holds for all of them", kRules, kLayouts, no_settings);
+  static const RuleSet set(kAny, "what holds for all of them", kRules, kLayouts, no_settings);
   return set;
 }
 

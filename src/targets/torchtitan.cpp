@@ -16,8 +16,6 @@ constexpr const char* kSchedules = "pytorch/pytorch torch/distributed/pipelining
 constexpr const char* kStage = "pytorch/pytorch torch/distributed/pipelining/stage.py";
 constexpr const char* kHeadsSource = "pytorch/torchtitan pull request 2577";
 
-bool has_experts(const Candidate& c) { return c.model.experts > 0; }
-
 /// Copies that a shard group of FSDP spans: the degree dp_shard; 0 if not known.
 std::int64_t sharded_copies(const Candidate& c) {
   if (c.zero == 0) return 1;

@@ -171,6 +171,16 @@ std::string hint(std::string_view word, std::span<const std::string> candidates)
   return fmt::format(" (known: {})", list);
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string format_bytes(double bytes) { return scaled(bytes, 1000, kDecimalPrefixes, "B"); }
 
 std::string format_bytes_binary(double bytes) { return scaled(bytes, 1024, kBinaryPrefixes, "B"); }

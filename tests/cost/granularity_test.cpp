@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/samples.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/lattice/lattice.hpp"
 #include "nestplan/util/errors.hpp"
@@ -24,17 +25,11 @@ using model::Projection;
 using model::Tower;
 using model::UNet;
 using nestplan::testing::Dice;
+using test::cost_of;
+using test::h100;
+using test::layer_of;
 
 constexpr Granularity kAll[] = {Granularity::kLayer, Granularity::kBlock, Granularity::kOperator};
-
-model::Device h100() {
-  model::Device device;
-  device.name = "h100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 989e12}, {"fp8", 1979e12}};
-  device.memory_bandwidth = 3.35e12;
-  return device;
-}
 
 /// Every width a multiple of 4.
 Architecture small_stack(std::int64_t layers = 2) {
@@ -112,15 +107,7 @@ Multimodal small_towers(std::int64_t vision = 3, std::int64_t audio = 2, std::in
 }
 
 UNet small_unet() {
-  UNet unet;
-  unet.name = unet.family = "unet";
-  unet.in_channels = unet.out_channels = 4;
-  unet.sample_size = 16;
-  unet.layers_per_level = 2;
-  unet.levels = {{32, 0, 1}, {64, 2, 4}};
-  unet.middle = {64, 2, 4};
-  unet.context_width = 48;
-  unet.context_tokens = 8;
+  UNet unet = test::small_unet();
   unet.added_width = 40;
   return unet;
 }
@@ -204,17 +191,6 @@ void expect_checkpoints_are_inputs(const model::Graph& graph) {
       }
     }
   }
-}
-
-const model::Layer& layer_of(const model::Graph& graph, const std::string& id) {
-  const auto found = std::find_if(graph.layers.begin(), graph.layers.end(),
-                                  [&id](const model::Layer& layer) { return layer.id == id; });
-  if (found == graph.layers.end()) throw InternalError("no layer " + id);
-  return *found;
-}
-
-const LayerCost& cost_of(const model::Graph& graph, const std::string& id, std::size_t s = 0) {
-  return layer_of(graph, id).costs.at(s).value();
 }
 
 std::map<std::pair<std::string, std::string>, double> edges_of(const model::Graph& graph,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/samples.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
 
@@ -14,15 +15,7 @@ using model::DiffusionTransformer;
 using model::Graph;
 using model::Layer;
 using model::LayerCost;
-
-model::Device h100() {
-  model::Device device;
-  device.name = "h100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 989e12}};
-  device.memory_bandwidth = 3.35e12;
-  return device;
-}
+using test::h100;
 
 /// Three blocks of DiT-XL/2 (arXiv 2212.09748, table 1).
 DiffusionTransformer dit() {

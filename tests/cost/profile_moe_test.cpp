@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/samples.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
 
@@ -18,31 +19,17 @@ using model::GroupKind;
 using model::Layer;
 using model::LayerCost;
 using model::Phase;
+using test::cost_of;
+using test::h100;
 
 constexpr double kMiB = 1024.0 * 1024;
 
-model::Device h100() {
-  model::Device device;
-  device.name = "h100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 989e12}, {"fp8", 1979e12}};
-  device.memory_bandwidth = 3.35e12;
-  return device;
-}
-
 /// Two blocks of Qwen3-235B-A22B (arXiv 2505.09388, table 2).
 Architecture qwen() {
-  Architecture a;
+  Architecture a = test::llama(2, 4096, 64, 4, 12288, 151936);
   a.name = a.family = "qwen3_moe";
-  a.layers = 2;
-  a.hidden = 4096;
-  a.heads = 64;
-  a.kv_heads = 4;
   a.head_dim = 128;
-  a.ffn = 12288;
-  a.vocab = 151936;
-  a.norm = model::NormKind::kRmsNorm;
-  a.gated_mlp = a.rotary = a.qk_norm = true;
+  a.qk_norm = true;
   a.moe = model::MixtureOfExperts{};
   a.moe->experts = 128;
   a.moe->top_k = 8;
@@ -52,16 +39,9 @@ Architecture qwen() {
 
 /// A plain block and two with experts of DeepSeek-V3 (arXiv 2412.19437, section 4.2).
 Architecture deepseek() {
-  Architecture a;
+  Architecture a = test::llama(3, 7168, 128, 128, 18432, 129280);
   a.name = a.family = "deepseek_v3";
-  a.layers = 3;
-  a.hidden = 7168;
-  a.heads = a.kv_heads = 128;
   a.head_dim = 192;
-  a.ffn = 18432;
-  a.vocab = 129280;
-  a.norm = model::NormKind::kRmsNorm;
-  a.gated_mlp = a.rotary = true;
   a.moe = model::MixtureOfExperts{};
   a.moe->experts = 256;
   a.moe->top_k = 8;
@@ -83,13 +63,6 @@ ProfileOptions one_column(std::int64_t tp, std::int64_t ep, std::int64_t etp) {
 
 Graph graph_of(const Architecture& a, const ProfileOptions& options) {
   return build_graph(a, h100(), options);
-}
-
-const LayerCost& cost_of(const Graph& graph, const std::string& id) {
-  const auto layer = std::find_if(graph.layers.begin(), graph.layers.end(),
-                                  [&](const Layer& each) { return each.id == id; });
-  if (layer == graph.layers.end()) throw InternalError("no layer " + id);
-  return *layer->costs.front();
 }
 
 ProfileOptions by_operator(ProfileOptions options) {

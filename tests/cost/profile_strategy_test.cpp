@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cost/flop_counter.hpp"
+#include "cost/samples.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
 #include "support/dice.hpp"
@@ -24,49 +26,16 @@ using model::LayerCost;
 using model::Model;
 using model::Phase;
 using nestplan::testing::Dice;
+using test::a100;
+using test::small_unet;
 
 constexpr double kMiB = 1024.0 * 1024;
 
-model::Device a100() {
-  model::Device device;
-  device.name = "a100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 312e12}, {"fp16", 312e12}, {"fp8", 624e12}};
-  device.memory_bandwidth = 2.0e12;
-  return device;
-}
-
 /// GPT-3 6.7B (Brown et al., arXiv 2005.14165, table 2.1).
-Architecture gpt() {
-  Architecture a;
-  a.name = a.family = "gpt2";
-  a.layers = 2;
-  a.hidden = 4096;
-  a.heads = a.kv_heads = 32;
-  a.head_dim = 128;
-  a.ffn = 16384;
-  a.vocab = 51200;
-  a.max_positions = a.learned_positions = 2048;
-  a.bias.qkv = a.bias.attention_output = a.bias.mlp = true;
-  a.tied_embeddings = a.hidden_dropout = true;
-  return a;
-}
+Architecture gpt() { return test::gpt(2, 4096, 32); }
 
 /// A block of Llama 3 8B.
-Architecture llama() {
-  Architecture a;
-  a.name = a.family = "llama";
-  a.layers = 2;
-  a.hidden = 4096;
-  a.heads = 32;
-  a.kv_heads = 8;
-  a.head_dim = 128;
-  a.ffn = 14336;
-  a.vocab = 128256;
-  a.norm = model::NormKind::kRmsNorm;
-  a.gated_mlp = a.rotary = true;
-  return a;
-}
+Architecture llama() { return test::llama(2, 4096, 32, 8, 14336, 128256); }
 
 Architecture with_experts(std::int64_t experts) {
   Architecture a = llama();
@@ -89,19 +58,6 @@ EncoderDecoder t5(bool tied) {
   return model;
 }
 
-model::UNet unet() {
-  model::UNet unet;
-  unet.name = unet.family = "unet";
-  unet.in_channels = unet.out_channels = 4;
-  unet.sample_size = 16;
-  unet.layers_per_level = 2;
-  unet.levels = {{32, 0, 1}, {64, 2, 4}};
-  unet.middle = {64, 2, 4};
-  unet.context_width = 48;
-  unet.context_tokens = 8;
-  return unet;
-}
-
 ProfileOptions options(std::int64_t sequence, std::vector<std::int64_t> tp = {1}) {
   ProfileOptions o;
   o.sequence = sequence;
@@ -117,10 +73,7 @@ const LayerCost& cost_of(const model::Graph& graph, const std::string& layer,
                          const std::string& strategy) {
   std::size_t s = 0;
   while (graph.strategies.at(s).id != strategy) ++s;
-  for (const model::Layer& each : graph.layers) {
-    if (each.id == layer) return each.costs.at(s).value();
-  }
-  throw InternalError("no layer " + layer);
+  return test::cost_of(graph, layer, s);
 }
 
 std::vector<std::string> ids(const model::Graph& graph) {
@@ -238,7 +191,7 @@ TEST(StrategyColumns, SayWhyNoneIsLeft) {
             "etp: no degree fits mixture: etp 16 does not divide tp 8");
   o = options(4096);
   o.cp = {2};
-  EXPECT_EQ(failure(unet(), o),
+  EXPECT_EQ(failure(small_unet(), o),
             "cp: no degree fits unet: cp 2 would split convolutions, which are kept whole");
   o.cp.clear();
   EXPECT_EQ(failure(llama(), o), "cp: at least one value is needed");
@@ -333,20 +286,6 @@ TEST(ContextParallelism, AllToAllTradesHeadsForTokens) {
   expect("tp2-cp8a2a-mb1", 1024, 2);  // of four heads of keys
 }
 
-/// Counts operations.
-class FlopModel final : public CostModel {
- public:
-  double seconds(const Operator& op) const override {
-    if (const auto* matmul = std::get_if<Matmul>(&op)) return matmul->flops();
-    if (const auto* attention = std::get_if<Attention>(&op)) return attention->flops();
-    return 0;
-  }
-  const Precision& precision() const override { return precision_; }
-
- private:
-  Precision precision_ = precision_of("bf16");
-};
-
 Architecture small_stack(Dice& dice, bool causal) {
   Architecture a = llama();
   a.hidden = 64;
@@ -383,7 +322,7 @@ TEST(ContextParallelism, DividesTheOperationsAndNothingIsComputedTwice) {
     o.cp = {1, 2, 4, 8};
     o.context_forms = {ContextForm::kRing, ContextForm::kAllToAll};
     if (std::holds_alternative<EncoderDecoder>(model)) o.tokens = {{"decoder", 64}};
-    const model::Graph graph = build_graph(model, FlopModel(), o);
+    const model::Graph graph = build_graph(model, FlopCounter(), o);
     ASSERT_GE(graph.strategies.size(), 4U);
     for (const model::Layer& layer : graph.layers) {
       for (std::size_t s = 1; s < graph.strategies.size(); ++s) {
@@ -501,7 +440,7 @@ TEST(SelectiveRecomputation, LeavesAloneWhatTheLayerBeforeComputed) {
 }
 
 TEST(SelectiveRecomputation, OfAResnetKeepsTheInputsOfItsNorms) {
-  const model::Graph graph = graph_of(unet(), options(0));
+  const model::Graph graph = graph_of(small_unet(), options(0));
   const LayerCost& cost = cost_of(graph, "down.0.0", "tp1-mb1");
   EXPECT_EQ(cost.activation_bytes, 6 * 16.0 * 16 * 32 * 2);
   EXPECT_EQ(cost.selectively_kept(), 2 * 16.0 * 16 * 32 * 2);
@@ -623,8 +562,8 @@ TEST(CountedLayers, AreTheBlocks) {
   EXPECT_EQ(counted(llama(), Granularity::kBlock),
             (std::vector<std::string>{"layer.0.attention", "layer.1.attention"}));
   EXPECT_EQ(counted(t5(true), Granularity::kLayer).size(), 5U);
-  EXPECT_EQ(counted(unet(), Granularity::kLayer).size(), 12U);
-  EXPECT_EQ(counted(unet(), Granularity::kOperator).size(), 12U);
+  EXPECT_EQ(counted(small_unet(), Granularity::kLayer).size(), 12U);
+  EXPECT_EQ(counted(small_unet(), Granularity::kOperator).size(), 12U);
 }
 
 TEST(Dimensions, AreThoseThatRulesAskAbout) {
@@ -645,7 +584,7 @@ TEST(Dimensions, AreThoseThatRulesAskAbout) {
   EXPECT_EQ(both.blocks, 5);
   EXPECT_EQ(both.encoder_blocks, 3);
   EXPECT_EQ(both.sequence, 512);
-  const model::Dimensions image = graph_of(unet(), options(0)).dimensions;
+  const model::Dimensions image = graph_of(small_unet(), options(0)).dimensions;
   EXPECT_EQ(image.blocks, 12);
   EXPECT_EQ(image.hidden, 0);
   EXPECT_EQ(image.sequence, 0);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/samples.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::cost {
@@ -17,58 +18,15 @@ using model::Collective;
 using model::CollectiveOp;
 using model::LayerCost;
 using model::Phase;
-
-model::Device h100() {
-  model::Device device;
-  device.name = "h100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 989e12}, {"fp8", 1979e12}};
-  device.memory_bandwidth = 3.35e12;
-  return device;
-}
-
-model::Device a100() {
-  model::Device device = h100();
-  device.name = "a100";
-  device.peak_flops = {{"bf16", 312e12}};
-  device.memory_bandwidth = 2.0e12;
-  return device;
-}
-
-Architecture llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
-                   std::int64_t kv_heads, std::int64_t ffn, std::int64_t vocab) {
-  Architecture a;
-  a.name = a.family = "llama";
-  a.layers = layers;
-  a.hidden = hidden;
-  a.heads = heads;
-  a.kv_heads = kv_heads;
-  a.head_dim = hidden / heads;
-  a.ffn = ffn;
-  a.vocab = vocab;
-  a.norm = model::NormKind::kRmsNorm;
-  a.gated_mlp = a.rotary = true;
-  return a;
-}
+using test::a100;
+using test::h100;
+using test::llama;
 
 Architecture llama2_7b() { return llama(32, 4096, 32, 32, 11008, 32000); }
 Architecture llama3_8b() { return llama(32, 4096, 32, 8, 14336, 128256); }
 Architecture llama3_70b() { return llama(80, 8192, 64, 8, 28672, 128256); }
 
-Architecture gpt3() {
-  Architecture a;
-  a.name = a.family = "gpt2";
-  a.layers = 96;
-  a.hidden = 12288;
-  a.heads = a.kv_heads = 96;
-  a.head_dim = 128;
-  a.ffn = 49152;
-  a.vocab = 51200;
-  a.max_positions = a.learned_positions = 2048;
-  a.bias.qkv = a.bias.attention_output = a.bias.mlp = true;
-  a.tied_embeddings = a.hidden_dropout = true;
-  return a;
-}
+Architecture gpt3() { return test::gpt(96, 12288, 96); }
 
 Architecture bert_large() {
   Architecture a = gpt3();

@@ -68,26 +68,17 @@ class Completions {
   /// A stage's time and memory depend on its own recomputation and ZeRO stage alone.
   void cost_placement() {
     options_.assign(plan_.stages.size(), {});
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-      for (const int zero : {0, 1, 2, 3}) {
-        for (const model::ShardSpan shard : problem_.options.shard) {
-          if (zero == 0 && shard != problem_.options.shard.front()) continue;
-          const model::ShardSpan span = zero == 0 ? model::ShardSpan::kAll : shard;
-          for (cost::PlacedStage& stage : plan_.stages) {
-            stage.recompute = recompute;
-            stage.zero = zero;
-            stage.shard = span;
-          }
-          const model::Plan costed = cost::evaluate(problem_, network_, plan_);
+    testing::each_option(
+        problem_, network_, plan_, {Recompute::kNone, Recompute::kSelective, Recompute::kFull},
+        {0, 1, 2, 3}, [&](const model::Plan& costed) {
           microbatches_ = static_cast<double>(costed.strategy.microbatches);
           for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
-            if (allows(partial_.stages[i], recompute, zero)) {
-              options_[i].push_back({recompute, zero, span, costed.stages[i]});
+            const model::StagePlan& stage = costed.stages[i];
+            if (allows(partial_.stages[i], stage.recompute, stage.zero)) {
+              options_[i].push_back({stage.recompute, stage.zero, stage.shard, stage});
             }
           }
-        }
-      }
-    }
+        });
     choose(0, 0, 0, 0);
   }
 

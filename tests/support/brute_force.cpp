@@ -266,26 +266,17 @@ class Enumeration {
     const double usable_bytes =
         std::floor(problem_.cluster.device.usable_bytes() * (1 - problem_.options.reserve.margin));
     options_.assign(plan_.stages.size(), {});
-    for (const model::Recompute recompute : problem_.options.recompute) {
-      for (const int zero : problem_.options.zero) {
-        for (const model::ShardSpan shard : problem_.options.shard) {
-          if (zero == 0 && shard != problem_.options.shard.front()) continue;
-          const model::ShardSpan span = zero == 0 ? model::ShardSpan::kAll : shard;
-          for (cost::PlacedStage& stage : plan_.stages) {
-            stage.recompute = recompute;
-            stage.zero = zero;
-            stage.shard = span;
-          }
-          const model::Plan costed = cost::evaluate(problem_, network_, plan_);
+    each_option(
+        problem_, network_, plan_, problem_.options.recompute, problem_.options.zero,
+        [&](const model::Plan& costed) {
           microbatches_ = static_cast<double>(costed.strategy.microbatches);
           for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
-            const model::StageTime& time = costed.stages[i].time;
-            if (costed.stages[i].memory.total_bytes > usable_bytes) continue;
-            options_[i].push_back({recompute, zero, span, time.total_s, time.sync_s, time.tie_s});
+            const model::StagePlan& stage = costed.stages[i];
+            if (stage.memory.total_bytes > usable_bytes) continue;
+            options_[i].push_back({stage.recompute, stage.zero, stage.shard, stage.time.total_s,
+                                   stage.time.sync_s, stage.time.tie_s});
           }
-        }
-      }
-    }
+        });
     choose(0, 0, 0, 0, uniform);
   }
 
@@ -366,6 +357,25 @@ class Enumeration {
 };
 
 }  // namespace
+
+void each_option(const model::Problem& problem, const cost::Network& network, cost::PlacedPlan plan,
+                 const std::vector<model::Recompute>& recomputes, const std::vector<int>& zeros,
+                 const std::function<void(const model::Plan& costed)>& visit) {
+  const std::vector<model::ShardSpan>& spans = problem.options.shard;
+  for (const model::Recompute recompute : recomputes) {
+    for (const int zero : zeros) {
+      for (const model::ShardSpan span : spans) {
+        if (zero == 0 && span != spans.front()) continue;
+        for (cost::PlacedStage& stage : plan.stages) {
+          stage.recompute = recompute;
+          stage.zero = zero;
+          stage.shard = zero == 0 ? model::ShardSpan::kAll : span;
+        }
+        visit(cost::evaluate(problem, network, plan));
+      }
+    }
+  }
+}
 
 bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
                     std::int64_t micro_batch_b, const cost::PlacedPlan& b) {

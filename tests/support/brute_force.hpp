@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/cost/network.hpp"
@@ -9,6 +11,13 @@
 #include "nestplan/model/problem.hpp"
 
 namespace nestplan::testing {
+
+/// Calls `visit` with the cost of `plan` for every recomputation, ZeRO stage and span of shards (of
+/// the problem's), the same in all stages: a stage's time and memory depend on its own options
+/// alone.
+void each_option(const model::Problem& problem, const cost::Network& network, cost::PlacedPlan plan,
+                 const std::vector<model::Recompute>& recomputes, const std::vector<int>& zeros,
+                 const std::function<void(const model::Plan& costed)>& visit);
 
 /// The best plan of one search. `value_s` is infinite when no plan is feasible.
 struct Optimum {

@@ -128,6 +128,13 @@ void quantise_counts(Graph& graph);
 /// Topological order of the layers; ties by index. Throws InvalidInput naming a layer on a cycle.
 std::vector<int> topological_order(const Graph& graph);
 
+/// Whether the edges leave one order of the layers only.
+bool in_a_row(const Graph& graph);
+
+/// How many of `layers`, or of all layers, rules on their number count.
+std::int64_t counted_layers(const Graph& graph, const std::vector<int>& layers);
+std::int64_t counted_layers(const Graph& graph);
+
 const char* to_string(CollectiveOp op);
 const char* to_string(Phase phase);
 const char* to_string(GroupKind group);

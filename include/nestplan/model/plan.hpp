@@ -199,6 +199,9 @@ struct Plan {
   SearchStats search;
 };
 
+/// Devices that the stages stand on, in all pods.
+std::int64_t devices_used(const Plan& plan);
+
 /// A plan as a person or another tool writes it: what is missing is to be chosen optimally.
 struct PartialStage {
   std::vector<int> layers;

@@ -12,6 +12,9 @@
 
 namespace nestplan::targets {
 
+/// The target that is no framework in particular: what holds for every one of them.
+inline constexpr std::string_view kAny = "any";
+
 /// What is known of a candidate plan. 0 and empty: not decided yet, and rules that need it say
 /// nothing.
 struct Candidate {
@@ -132,11 +135,11 @@ class RuleSet {
   Settings settings_;
 };
 
-/// The rules of a framework, or with "any" those that hold for every one of them.
+/// The rules of a framework, or with kAny those that hold for every one of them.
 /// Throws InvalidConfig with what is known for any other name.
 const RuleSet& rule_set(std::string_view name);
 
-/// Of all rule sets; "any" is the first.
+/// Of all rule sets; kAny is the first.
 std::vector<std::string> rule_set_names();
 
 const char* to_string(Scope scope);

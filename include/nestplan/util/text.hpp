@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace nestplan::util {
 
@@ -24,6 +25,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 /// A hint to append to a message about an unknown `word`: ` (did you mean "x"?)`, or the list of
 /// known words when none is near, or nothing when there are no candidates.
 std::string hint(std::string_view word, std::span<const std::string> candidates);
+
+/// The parts of `text` between separators, empty ones included; one part where there is none.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// Bytes in decimal units, three significant digits at least: "512 B", "1.25 GB", "80 GB".
 std::string format_bytes(double bytes);
