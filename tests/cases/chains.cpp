@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cost/samples.hpp"
 #include "nestplan/cost/network.hpp"
 #include "nestplan/solver/solver.hpp"
 
@@ -110,17 +111,10 @@ model::Cluster node(std::int64_t devices, double memory_bytes) {
 
 model::Architecture gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                         std::int64_t vocabulary) {
-  model::Architecture a;
-  a.name = a.family = "gpt2";
-  a.layers = layers;
-  a.hidden = hidden;
-  a.heads = a.kv_heads = heads;
-  a.head_dim = hidden / heads;
-  a.ffn = 4 * hidden;
+  model::Architecture a = test::gpt(layers, hidden, heads);
   a.vocab = vocabulary;
   a.max_positions = a.learned_positions = 4096;
-  a.bias.qkv = a.bias.attention_output = a.bias.mlp = true;
-  a.hidden_dropout = true;
+  a.tied_embeddings = false;
   return a;
 }
 
