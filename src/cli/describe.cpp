@@ -48,7 +48,7 @@ std::vector<double> effective_bandwidths(const std::vector<model::NetworkLevel>&
 
 /// The blocks from the whole machine down to one device.
 std::string tree_text(const model::Cluster& cluster) {
-  const auto& levels = cluster.network.levels;
+  const auto& levels = cluster.hierarchy().levels;
   std::string out;
   std::size_t depth = 0;
   const auto branch = [&](const std::string& text) {
@@ -70,7 +70,7 @@ std::string tree_text(const model::Cluster& cluster) {
 
 std::string devices_text(const model::Cluster& cluster) {
   model::Cluster whole = cluster;
-  whole.network.devices.reset();
+  whole.limit.reset();
   if (whole.devices() == cluster.devices()) return util::format_count(whole.devices());
   return fmt::format("the first {} of {}", util::format_count(cluster.devices()),
                      util::format_count(whole.devices()));
@@ -493,12 +493,12 @@ std::string host_text(const model::Cluster& cluster) {
   if (cluster.host_memory_bytes <= 0) return "";
   return described("host memory", fmt::format("{} for every {} devices",
                                               util::format_bytes_binary(cluster.host_memory_bytes),
-                                              cluster.network.levels.front().fanout));
+                                              cluster.host_sizes().front()));
 }
 
 Description describe_cluster(const std::string& path, std::string_view text) {
   const model::Cluster cluster = io::parse_cluster(text, path);
-  const auto& levels = cluster.network.levels;
+  const auto& levels = cluster.hierarchy().levels;
   const std::vector<double> effective = effective_bandwidths(levels);
 
   Table table({{"level", Table::Align::kRight},
@@ -532,7 +532,7 @@ Description describe_cluster(const std::string& path, std::string_view text) {
   Description d;
   d.text = title("cluster", cluster.name, path) + described("devices", devices_text(cluster)) +
            described("device", device_text(cluster.device)) + host_text(cluster) +
-           described("collectives", cluster.network.collectives) + '\n' + table.text(1) + '\n' +
+           described("collectives", cluster.hierarchy().collectives) + '\n' + table.text(1) + '\n' +
            tree_text(cluster);
   d.json = Json{{"kind", "cluster"},
                 {"file", path},
@@ -546,7 +546,7 @@ Description describe_cluster(const std::string& path, std::string_view text) {
                   {"peak_flops_per_s", cluster.device.peak_flops}}},
                 {"host_memory_bytes",
                  cluster.host_memory_bytes > 0 ? Json(cluster.host_memory_bytes) : Json(nullptr)},
-                {"collectives", cluster.network.collectives},
+                {"collectives", cluster.hierarchy().collectives},
                 {"levels", json_levels}};
   return d;
 }

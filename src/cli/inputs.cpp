@@ -39,13 +39,15 @@ constexpr model::MemoryReserve kModelReserve{2.3e9, 0.7e9, 0.06};
 /// step to step, and with it what the allocator holds.
 constexpr double kDroplessMargin = 0.10;
 
-/// Powers of two up to the devices of the nearest network level, and the divisors of these.
+/// Powers of two up to the devices of a host, and the divisors of these.
 std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) {
-  const std::int64_t most = std::min(kLargestDefaultTp, cluster.network.levels.front().fanout);
+  const std::vector<std::int64_t> hosts = cluster.host_sizes();
+  const std::int64_t node = *std::max_element(hosts.begin(), hosts.end());
+  const std::int64_t most = std::min(kLargestDefaultTp, node);
   std::vector<std::int64_t> degrees;
   for (std::int64_t tp = 1; tp <= most; ++tp) {
     const bool power = (tp & (tp - 1)) == 0;
-    if (power || cluster.network.levels.front().fanout % tp == 0) degrees.push_back(tp);
+    if (power || node % tp == 0) degrees.push_back(tp);
   }
   return degrees;
 }
@@ -339,13 +341,13 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
   }
   setup.vocabulary_multiple = vocabulary_multiple(flags);
   setup.problem.options.stages = stage_rules(flags, setup.problem.graph);
-  setup.network = blamed(cluster, [&] { return cost::make_network(setup.problem.cluster); });
+  setup.network = blamed(cluster, [&] { return network::make_network(setup.problem.cluster); });
   return setup;
 }
 
 void share_setup(const mpi::Comm& comm, Setup& setup) {
   distributed::broadcast(comm, setup.problem);
-  if (!setup.network) setup.network = cost::make_network(setup.problem.cluster);
+  if (!setup.network) setup.network = network::make_network(setup.problem.cluster);
 }
 
 std::int64_t sequence_of(const Flags& flags, const model::Model& model) {

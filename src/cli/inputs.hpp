@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "cli/flags.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/model/model.hpp"
 #include "nestplan/model/problem.hpp"
 #include "nestplan/mpi/mpi.hpp"
+#include "nestplan/network/network.hpp"
 
 namespace nestplan::cli {
 
 /// What a search or an evaluation works on.
 struct Setup {
   model::Problem problem;
-  std::unique_ptr<cost::Network> network;
+  std::unique_ptr<network::Network> network;
   std::string precision;
   std::int64_t vocabulary_multiple = 0;  ///< tables are padded to a multiple of it; 0: not known
   std::vector<std::string> remarks;      ///< for stderr: what was asked for and could not be had

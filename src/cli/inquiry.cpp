@@ -21,7 +21,7 @@ Setup Inquiry::load(const Flags& flags, const Change& change) const {
   Setup setup = load_setup(flags, files_);
   if (change) {
     change(setup.problem);
-    setup.network = cost::make_network(setup.problem.cluster);
+    setup.network = network::make_network(setup.problem.cluster);
   }
   return setup;
 }

@@ -113,7 +113,7 @@ class Report {
   static std::string devices_of(const model::Cluster& cluster) {
     const std::int64_t there = cluster.devices();
     model::Cluster whole = cluster;
-    whole.network.devices.reset();
+    whole.limit.reset();
     if (whole.devices() == there) return util::format_count(there);
     return fmt::format("{} of {}", util::format_count(there), util::format_count(whole.devices()));
   }

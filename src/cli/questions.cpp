@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 /// Only the first `count` devices.
 Inquiry::Change first_devices(std::int64_t count) {
-  return [count](model::Problem& problem) { problem.cluster.network.devices = count; };
+  return [count](model::Problem& problem) { problem.cluster.limit = count; };
 }
 
 /// Bisection for the fewest devices. Whether some plan uses at most n devices is monotone in n: a

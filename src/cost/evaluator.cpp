@@ -208,14 +208,14 @@ bool expert_groups_exist(const Frame& frame, const model::Strategy& strategy) {
 /// The groups of one stage over all pods, reduced to the distinct shapes they have in the network.
 class StageGroups {
  public:
-  StageGroups(const Network& network, const Frame& frame, const model::Strategy& strategy,
+  StageGroups(const network::Network& network, const Frame& frame, const model::Strategy& strategy,
               std::int64_t position)
       : network_(network), frame_(frame), strategy_(strategy), position_(position) {}
 
   /// Seconds of the slowest group.
   double collective_s(CollectiveOp op, double bytes, Group group) {
     double slowest = 0;
-    for (const GroupShape& shape : shapes(group)) {
+    for (const network::GroupShape& shape : shapes(group)) {
       slowest = std::max(slowest, network_.collective_s(op, bytes, shape));
     }
     return slowest;
@@ -232,7 +232,7 @@ class StageGroups {
     return pod * frame_.pod_size + position_ + replica * strategy_.tp + t;
   }
 
-  const std::set<GroupShape>& shapes(Group group) {
+  const std::set<network::GroupShape>& shapes(Group group) {
     auto& known = shapes_[static_cast<std::size_t>(group)];
     if (!known) {
       known.emplace();
@@ -241,7 +241,7 @@ class StageGroups {
     return *known;
   }
 
-  void list(Group group, std::set<GroupShape>& out) const {
+  void list(Group group, std::set<network::GroupShape>& out) const {
     const std::int64_t tp = strategy_.tp;
     const std::int64_t cp = strategy_.cp;
     const std::int64_t ep = strategy_.ep;
@@ -290,7 +290,7 @@ class StageGroups {
 
   /// Shapes of `count` groups of `size` devices; `member(g, i)` is device `i` of group `g`.
   template <typename Member>
-  void add_shapes(std::int64_t count, std::int64_t size, std::set<GroupShape>& out,
+  void add_shapes(std::int64_t count, std::int64_t size, std::set<network::GroupShape>& out,
                   Member member) const {
     if (size < 2) return;
     std::vector<std::int64_t> devices(idx(size));
@@ -300,11 +300,11 @@ class StageGroups {
     }
   }
 
-  const Network& network_;
+  const network::Network& network_;
   const Frame& frame_;
   const model::Strategy& strategy_;
   std::int64_t position_;
-  std::array<std::optional<std::set<GroupShape>>, kGroups> shapes_;
+  std::array<std::optional<std::set<network::GroupShape>>, kGroups> shapes_;
 };
 
 /// Times of a stage's layers apart from its collectives.
@@ -429,8 +429,8 @@ double cut_bytes(const model::Graph& graph, const std::vector<int>& part_of, int
 }
 
 /// The worst level between a producer at `[from, from+unit)` and a consumer at `to`.
-int worst_level(const Network& network, const Frame& frame, std::int64_t from, std::int64_t to,
-                std::int64_t unit) {
+int worst_level(const network::Network& network, const Frame& frame, std::int64_t from,
+                std::int64_t to, std::int64_t unit) {
   int worst = 0;
   for (std::int64_t pod = 0; pod < frame.dp_outer; ++pod) {
     const std::int64_t base = pod * frame.pod_size;
@@ -443,7 +443,7 @@ int worst_level(const Network& network, const Frame& frame, std::int64_t from, s
 
 class Evaluation {
  public:
-  Evaluation(const model::Problem& problem, const Network& network, PlacedPlan plan)
+  Evaluation(const model::Problem& problem, const network::Network& network, PlacedPlan plan)
       : problem_(problem), graph_(problem.graph), network_(network), plan_(std::move(plan)) {
     check_degrees(plan_, problem.options);
     if (plan_.stages.empty()) throw InvalidInput("plan: stages: empty (at least one is needed)");
@@ -810,7 +810,7 @@ class Evaluation {
 
   const model::Problem& problem_;
   const model::Graph& graph_;
-  const Network& network_;
+  const network::Network& network_;
   PlacedPlan plan_;
   std::vector<int> part_of_;
   Frame frame_;
@@ -820,7 +820,7 @@ class Evaluation {
 
 }  // namespace
 
-model::Plan evaluate(const model::Problem& problem, const Network& network,
+model::Plan evaluate(const model::Problem& problem, const network::Network& network,
                      const PlacedPlan& plan) {
   return Evaluation(problem, network, plan).run();
 }

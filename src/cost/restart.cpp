@@ -66,6 +66,20 @@ class Node {
   std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, Part> parts_;
 };
 
+/// Index of the host of every device.
+std::vector<std::int64_t> host_of_devices(const model::Cluster& cluster) {
+  std::vector<std::int64_t> host_of_place;
+  std::int64_t index = 0;
+  for (const std::int64_t size : cluster.host_sizes()) {
+    host_of_place.insert(host_of_place.end(), static_cast<std::size_t>(size), index++);
+  }
+  std::vector<std::int64_t> hosts;
+  for (const std::int64_t place : cluster.places_of_devices()) {
+    hosts.push_back(host_of_place[static_cast<std::size_t>(place)]);
+  }
+  return hosts;
+}
+
 }  // namespace
 
 Restart restart(const model::Problem& problem, const model::Plan& plan) {
@@ -73,7 +87,7 @@ Restart restart(const model::Problem& problem, const model::Plan& plan) {
   const model::Graph& graph = problem.graph;
   const model::PlanStrategy& degrees = plan.strategy;
   const std::int64_t pod_size = problem.cluster.devices() / degrees.dp_outer;
-  const std::int64_t node_size = problem.cluster.network.levels.front().fanout;
+  const std::vector<std::int64_t> host_of = host_of_devices(problem.cluster);
   const double optimizer = problem.options.state_bytes.optimizer;
 
   Restart result;
@@ -93,7 +107,7 @@ Restart restart(const model::Problem& problem, const model::Plan& plan) {
     const std::int64_t members = stage.devices / strategy.tp;  // of the data-parallel group, a pod
     for (std::int64_t pod = 0; pod < degrees.dp_outer; ++pod) {
       for (std::int64_t r = 0; r < stage.devices; ++r) {
-        Node& node = nodes[(pod * pod_size + stage.position + r) / node_size];
+        Node& node = nodes[host_of[static_cast<std::size_t>(pod * pod_size + stage.position + r)]];
         const std::int64_t tensor_rank = r % strategy.tp;
         const std::int64_t member = pod * members + r / strategy.tp;
         node.add_rank(dense + expert);

@@ -88,26 +88,69 @@ void serialize(Archive& archive, nestplan::model::Graph& graph, const unsigned) 
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Device& device, const unsigned) {
-  auto& [name, memory, reserved, peak, bandwidth] = device;
-  exchange(archive, name, memory, reserved, peak, bandwidth);
+  auto& [name, memory, reserved, peak, bandwidth, speed] = device;
+  exchange(archive, name, memory, reserved, peak, bandwidth, speed);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::NetworkLevel& level, const unsigned) {
-  auto& [name, fanout, bandwidth, latency, oversubscription] = level;
-  exchange(archive, name, fanout, bandwidth, latency, oversubscription);
+  auto& [name, fanout, bandwidth, latency, oversubscription, fanouts, ports, rails, reduction,
+         background] = level;
+  exchange(archive, name, fanout, bandwidth, latency, oversubscription, fanouts, ports, rails,
+           reduction, background);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::HierarchySpec& network, const unsigned) {
-  auto& [collectives, levels, devices] = network;
-  exchange(archive, collectives, levels, devices);
+  auto& [collectives, levels] = network;
+  exchange(archive, collectives, levels);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::TorusDimension& dimension, const unsigned) {
+  auto& [name, size, wrap, bandwidth, latency, background] = dimension;
+  exchange(archive, name, size, wrap, bandwidth, latency, background);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::TorusSpec& network, const unsigned) {
+  auto& [collectives, dimensions, host, cube] = network;
+  exchange(archive, collectives, dimensions, host, cube);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::NetworkSpec& network, const unsigned) {
+  auto kind = static_cast<std::int32_t>(network.index());
+  exchange(archive, kind);
+  if constexpr (Archive::is_loading::value) {
+    if (kind == 0) network = nestplan::model::HierarchySpec{};
+    if (kind == 1) network = nestplan::model::TorusSpec{};
+  }
+  std::visit([&archive](auto& spec) { exchange(archive, spec); }, network);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::PlaceRun& run, const unsigned) {
+  auto& [first, count] = run;
+  exchange(archive, first, count);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::TypeRun& run, const unsigned) {
+  auto& [places, type] = run;
+  exchange(archive, places, type);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::Host& host, const unsigned) {
+  auto& [name, places, local] = host;
+  exchange(archive, name, places, local);
 }
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Cluster& cluster, const unsigned) {
-  auto& [name, device, network, host_memory] = cluster;
-  exchange(archive, name, device, network, host_memory);
+  auto& [name, device, network, host_memory, others, types, unavailable, limit, hosts] = cluster;
+  exchange(archive, name, device, network, host_memory, others, types, unavailable, limit, hosts);
 }
 
 template <class Archive>

@@ -80,7 +80,7 @@ class MpiFleet final : public solver::Fleet {
 
 }  // namespace
 
-std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
+std::optional<model::Plan> solve(const model::Problem& problem, const network::Network& network,
                                  const solver::SearchSettings& settings, const mpi::Comm& world,
                                  const std::optional<RankLayout>& layout) {
   MpiFleet fleet(world, layout);

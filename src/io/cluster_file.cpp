@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <map>
+
+#include "io/cluster_network.hpp"
 #include "io/json.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/text.hpp"
@@ -7,14 +10,6 @@
 
 namespace nestplan::io {
 namespace {
-
-double positive(const Field& field, double (*parse)(std::string_view), std::string_view example) {
-  const double value = field.quantity(parse, example);
-  if (value == 0) field.fail("must be more than 0");
-  if (value > kMostCount)
-    field.fail(fmt::format("is {}, which no machine has", field.json().dump()));
-  return value;
-}
 
 model::Device read_device(const Field& field) {
   field.expect(cluster_keys::kDevice);
@@ -40,52 +35,18 @@ model::Device read_device(const Field& field) {
   return device;
 }
 
-model::NetworkLevel read_level(const Field& field, std::size_t index) {
-  field.expect(cluster_keys::kLevel);
-  model::NetworkLevel level;
-  const auto name = field.find("name");
-  level.name = name ? name->identifier() : fmt::format("level{}", index);
-  level.fanout = field.at("fanout").integer(1, kMostDevices);
-  level.bandwidth = positive(field.at("bandwidth"), util::parse_bandwidth, "450 GB/s");
-  const Field latency = field.at("latency");
-  level.latency_s = latency.quantity(util::parse_seconds, "2.5 us");
-  if (level.latency_s > kMostSeconds) latency.fail("is longer than any network's");
-  if (const auto oversubscription = field.find("oversubscription")) {
-    level.oversubscription = oversubscription->number(kMostCount);
-    if (level.oversubscription < 1) oversubscription->fail("must be at least 1");
-  }
-  return level;
-}
-
-model::HierarchySpec read_network(const Field& field) {
+void read_network(const Field& field, model::Cluster& cluster) {
   const Field kind = field.at("kind");
-  if (kind.text() != "hierarchy") {
-    const std::vector<std::string> known{"hierarchy"};
+  using Read = void (*)(const Field&, model::Cluster&);
+  const std::map<std::string, Read> readers{{"hierarchy", read_hierarchy}};
+  const auto reader = readers.find(kind.text());
+  if (reader == readers.end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, read] : readers) known.push_back(name);
     kind.fail(fmt::format("unknown network kind {}{}", util::quoted(kind.text()),
                           util::hint(kind.text(), known)));
   }
-  field.expect(cluster_keys::kNetwork);
-  model::HierarchySpec network;
-  if (const auto collectives = field.find("collectives")) {
-    network.collectives = collectives->identifier();
-  }
-  const Field levels = field.at("levels");
-  std::int64_t devices = 1;
-  for (const Field& item : levels.items()) {
-    network.levels.push_back(read_level(item, network.levels.size()));
-    devices *= network.levels.back().fanout;  // both factors are below 2^31
-    if (devices > kMostDevices) {
-      levels.fail(fmt::format("the fan-outs make more than {} devices", kMostDevices));
-    }
-  }
-  if (network.levels.empty()) levels.fail("must have at least one level");
-  if (const auto limit = field.find("devices")) {
-    network.devices = limit->integer(1, kMostDevices);
-    if (*network.devices > devices) {
-      limit->fail(fmt::format("is {}, but the fan-outs make only {}", *network.devices, devices));
-    }
-  }
-  return network;
+  reader->second(field, cluster);
 }
 
 model::Cluster to_cluster(const Document& document) {
@@ -95,7 +56,7 @@ model::Cluster to_cluster(const Document& document) {
   model::Cluster cluster;
   cluster.name = root.at("name").identifier();
   cluster.device = read_device(root.at("device"));
-  cluster.network = read_network(root.at("network"));
+  read_network(root.at("network"), cluster);
   if (const auto memory = root.find("host_memory")) {
     cluster.host_memory_bytes = positive(*memory, util::parse_bytes, "2 TB");
   }
@@ -103,6 +64,14 @@ model::Cluster to_cluster(const Document& document) {
 }
 
 }  // namespace
+
+double positive(const Field& field, double (*parse)(std::string_view), std::string_view example) {
+  const double value = field.quantity(parse, example);
+  if (value == 0) field.fail("must be more than 0");
+  if (value > kMostCount)
+    field.fail(fmt::format("is {}, which no machine has", field.json().dump()));
+  return value;
+}
 
 model::Cluster read_cluster(const std::filesystem::path& path) {
   return to_cluster(Document::read(path));

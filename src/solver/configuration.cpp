@@ -25,9 +25,9 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 }
 
 /// Groups of `members` devices `stride` apart: the shapes they can have anywhere in the network.
-std::set<cost::GroupShape> possible_shapes(const cost::Network& network, std::int64_t members,
-                                           std::int64_t stride) {
-  std::set<cost::GroupShape> shapes;
+std::set<network::GroupShape> possible_shapes(const network::Network& network, std::int64_t members,
+                                              std::int64_t stride) {
+  std::set<network::GroupShape> shapes;
   std::vector<std::int64_t> group(at(members));
   const std::int64_t extent = (members - 1) * stride;
   const std::int64_t starts = std::min(network.shape_period(), network.devices() - extent);
@@ -88,7 +88,7 @@ DepthBounds::DepthBounds(const Instance& instance, const Configuration& configur
     smallest = std::min(smallest, unit);
     largest = std::max(largest, unit);
   }
-  const cost::Network& network = instance.network();
+  const network::Network& network = instance.network();
   transfer_.assign(at(network.levels()), kNever);
   together_.assign(at(network.levels()), std::numeric_limits<std::int64_t>::max());
   for (int level = network.levels() - 1; level >= 0; --level) {
@@ -96,7 +96,7 @@ DepthBounds::DepthBounds(const Instance& instance, const Configuration& configur
     least = instance.scale().ticks(network.transfer_s(floor.least_cut, level, smallest));
     if (level + 1 < network.levels()) least = std::min(least, transfer_[at(level + 1)]);
     if (level == 0) continue;
-    const std::int64_t block = network.block_sizes()[at(level - 1)];
+    const std::int64_t block = network.reach(level);
     // Stages of different sizes: only their first devices are sure to share the block.
     const std::int64_t stages = smallest == largest ? block / smallest : (block - 1) / smallest + 1;
     together_[at(level)] = std::max<std::int64_t>(1, stages);
@@ -160,7 +160,7 @@ Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
   }
   if ((members - 1) * stride >= instance_.network().devices()) return 0;
   Ticks least = kNever;
-  for (const cost::GroupShape& shape : possible_shapes(instance_.network(), members, stride)) {
+  for (const network::GroupShape& shape : possible_shapes(instance_.network(), members, stride)) {
     const double seconds = instance_.network().collective_s(collective.op, collective.bytes, shape);
     least = std::min(least, instance_.scale().ticks(collective.op, seconds));
   }

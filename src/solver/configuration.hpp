@@ -22,7 +22,7 @@ struct Configuration {
   std::int64_t dp = 1;
   std::int64_t dp_inner = 1;
   std::int64_t microbatches = 1;  ///< m
-  cost::PodLayout pods;
+  network::PodLayout pods;
   std::vector<int> strategies;
   std::int64_t vpp = 1;      ///< chunks of a stage
   std::int64_t middle = -1;  ///< counted layers of the stages in the middle; -1: any

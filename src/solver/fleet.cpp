@@ -65,8 +65,8 @@ struct Effort {
 
 class Climb {
  public:
-  Climb(const model::Problem& problem, const cost::Network& network, const SearchSettings& settings,
-        Fleet& fleet)
+  Climb(const model::Problem& problem, const network::Network& network,
+        const SearchSettings& settings, Fleet& fleet)
       : problem_(problem),
         network_(network),
         settings_(settings),
@@ -324,7 +324,7 @@ class Climb {
   }
 
   const model::Problem& problem_;
-  const cost::Network& network_;
+  const network::Network& network_;
   const SearchSettings& settings_;
   Fleet& fleet_;
   Watch watch_;
@@ -342,7 +342,7 @@ class Climb {
 
 }  // namespace
 
-std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
+std::optional<model::Plan> solve(const model::Problem& problem, const network::Network& network,
                                  const SearchSettings& settings, Fleet& fleet) {
   check_options(problem.options);
   return Climb(problem, network, settings, fleet).plan();

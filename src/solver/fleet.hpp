@@ -54,7 +54,7 @@ class SoloFleet final : public Fleet {
 /// The search climbs a ladder: a graph that branches is searched as a row of layers first, and
 /// several strategies in one plan are preceded by one for all stages. What a rung finds is a plan
 /// of the rungs above it as well, and bounds them from the start.
-std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
+std::optional<model::Plan> solve(const model::Problem& problem, const network::Network& network,
                                  const SearchSettings& settings, Fleet& fleet);
 
 }  // namespace nestplan::solver

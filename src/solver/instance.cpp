@@ -45,7 +45,7 @@ std::vector<double> cut_bytes(const model::Graph& graph, const Lattice& lattice,
 }
 
 /// Seconds of a collective among neighbours, as a measure of its size.
-double neighbour_seconds(const cost::Network& network, const model::Strategy& strategy,
+double neighbour_seconds(const network::Network& network, const model::Strategy& strategy,
                          const model::Collective& collective) {
   const std::int64_t members = collective.group == model::GroupKind::kTensor    ? strategy.tp
                                : collective.group == model::GroupKind::kContext ? strategy.cp
@@ -57,7 +57,7 @@ double neighbour_seconds(const cost::Network& network, const model::Strategy& st
 }
 
 /// About what one micro-batch takes through the whole model when every layer is a stage.
-double horizon_seconds(const model::Graph& graph, const cost::Network& network) {
+double horizon_seconds(const model::Graph& graph, const network::Network& network) {
   double total = 0;
   for (const model::Layer& layer : graph.layers) {
     double most = 0;
@@ -120,7 +120,7 @@ double StageMaximum::over(DownsetId outer, DownsetId inner) const {
   return 0;
 }
 
-Instance::Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
+Instance::Instance(const model::Problem& problem, const network::Network& network, Lattice lattice,
                    bool collapse, double horizon_s, std::shared_ptr<util::Storage> storage)
     : problem_(problem),
       network_(network),

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "nestplan/cost/memory.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/lattice/lattice.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/array.hpp"
 #include "solver/ticks.hpp"
 
@@ -157,13 +157,13 @@ class Instance {
   /// `horizon_s`: what to choose the tick by; 0: an estimate from the graph.
   /// With `storage`, the sums over downsets lie there, and so should the lattice; *collective over
   /// the processes of `storage`*.
-  Instance(const model::Problem& problem, const cost::Network& network, Lattice lattice,
+  Instance(const model::Problem& problem, const network::Network& network, Lattice lattice,
            bool collapse = true, double horizon_s = 0,
            std::shared_ptr<util::Storage> storage = std::make_shared<util::LocalStorage>());
 
   const model::Problem& problem() const { return problem_; }
   const model::PlanOptions& options() const { return problem_.options; }
-  const cost::Network& network() const { return network_; }
+  const network::Network& network() const { return network_; }
   const Lattice& lattice() const { return lattice_; }
   const TickScale& scale() const { return scale_; }
   const Rules& rules() const { return *target_rules_; }
@@ -230,7 +230,7 @@ class Instance {
   bool holds_part_of_tie(DownsetId outer, DownsetId inner) const;
 
   const model::Problem& problem_;
-  const cost::Network& network_;
+  const network::Network& network_;
   std::shared_ptr<util::Storage> storage_;
   Lattice lattice_;
   TickScale scale_;

@@ -752,7 +752,7 @@ namespace {
 /// The options of the stages of an interleaved plan, priced by the evaluator.
 class Completion {
  public:
-  Completion(const model::Problem& problem, const cost::Network& network,
+  Completion(const model::Problem& problem, const network::Network& network,
              const model::PartialPlan& partial)
       : problem_(problem), network_(network), partial_(partial) {}
 
@@ -844,7 +844,7 @@ class Completion {
   }
 
   const model::Problem& problem_;
-  const cost::Network& network_;
+  const network::Network& network_;
   const model::PartialPlan& partial_;
   std::vector<std::vector<Option>> options_;
   std::optional<model::Plan> best_, nearest_;
@@ -852,7 +852,7 @@ class Completion {
 
 }  // namespace
 
-model::Plan complete_interleaved(const model::Problem& problem, const cost::Network& network,
+model::Plan complete_interleaved(const model::Problem& problem, const network::Network& network,
                                  const model::PartialPlan& partial) {
   return Completion(problem, network, partial).run();
 }

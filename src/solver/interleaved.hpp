@@ -57,7 +57,7 @@ class Interleaved {
 /// Whether `partial` has chunks; then `complete_interleaved` finishes it: positions side by side
 /// where they are not given, and the options of each stage, chosen optimally.
 bool is_interleaved(const model::PartialPlan& partial);
-model::Plan complete_interleaved(const model::Problem& problem, const cost::Network& network,
+model::Plan complete_interleaved(const model::Problem& problem, const network::Network& network,
                                  const model::PartialPlan& partial);
 
 }  // namespace nestplan::solver

@@ -27,12 +27,12 @@ class ShapeSet {
     const std::int64_t start = members.front() % network_.shape_period();
     if (!collapse_ || starts_.insert(start).second) add(members);
   }
-  std::vector<cost::GroupShape> list() const { return {shapes_.begin(), shapes_.end()}; }
+  std::vector<network::GroupShape> list() const { return {shapes_.begin(), shapes_.end()}; }
 
  private:
-  const cost::Network& network_;
+  const network::Network& network_;
   const bool collapse_;
-  std::set<cost::GroupShape> shapes_;
+  std::set<network::GroupShape> shapes_;
   std::unordered_set<std::int64_t> starts_;
 };
 
@@ -48,7 +48,7 @@ class StageGroups {
         position_(position),
         pods_(pods_alike ? 1 : configuration.pods.pods) {}
 
-  std::vector<cost::GroupShape> tensor() const {
+  std::vector<network::GroupShape> tensor() const {
     ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.tp));
     const std::int64_t groups = strategy_.cp * configuration_.dp_inner;
@@ -61,7 +61,7 @@ class StageGroups {
     return shapes.list();
   }
 
-  std::vector<cost::GroupShape> context() const {
+  std::vector<network::GroupShape> context() const {
     ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.cp));
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
@@ -77,7 +77,7 @@ class StageGroups {
     return shapes.list();
   }
 
-  std::vector<cost::GroupShape> data() const {
+  std::vector<network::GroupShape> data() const {
     ShapeSet shapes(instance_);
     for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add(data_group(t));
     return shapes.list();
@@ -88,7 +88,7 @@ class StageGroups {
     return group;
   }
 
-  std::vector<cost::GroupShape> expert() const {
+  std::vector<network::GroupShape> expert() const {
     ShapeSet shapes(instance_);
     std::vector<std::int64_t> group(at(strategy_.ep));
     for (std::int64_t t = 0; t < strategy_.tp; ++t) {
@@ -100,7 +100,7 @@ class StageGroups {
     return shapes.list();
   }
 
-  std::vector<cost::GroupShape> expert_peers() const {
+  std::vector<network::GroupShape> expert_peers() const {
     ShapeSet shapes(instance_);
     for (std::int64_t t = 0; t < strategy_.tp; ++t) {
       for (std::int64_t i = 0; i < strategy_.ep; ++i) shapes.add(peer_group(i, t));
@@ -132,14 +132,14 @@ class StageGroups {
   }
   bool experts_span_pods() const { return copies_in_pod() % strategy_.ep != 0; }
 
-  std::vector<cost::GroupShape> data_in_pod() const {
+  std::vector<network::GroupShape> data_in_pod() const {
     ShapeSet shapes(instance_);
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
       for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add_shifted(pod_group(pod, 0, 1, t));
     }
     return shapes.list();
   }
-  std::vector<cost::GroupShape> peers_in_pod() const {
+  std::vector<network::GroupShape> peers_in_pod() const {
     ShapeSet shapes(instance_);
     if (experts_span_pods()) return {};
     for (std::int64_t pod = 0; pod < pods_; ++pod) {
@@ -151,7 +151,7 @@ class StageGroups {
     }
     return shapes.list();
   }
-  std::vector<cost::GroupShape> across_pods() const {
+  std::vector<network::GroupShape> across_pods() const {
     ShapeSet shapes(instance_);
     for (std::int64_t i = 0; i < copies_in_pod(); ++i) {
       for (std::int64_t t = 0; t < strategy_.tp; ++t) shapes.add(across_group(i, t));
@@ -178,40 +178,60 @@ class StageGroups {
 
 }  // namespace
 
-SlowestGroup::SlowestGroup(const cost::Network& network, model::CollectiveOp op,
-                           const std::vector<cost::GroupShape>& shapes)
+namespace {
+
+/// Whether the least over `a` is nowhere above the least over `b`: for every way of `b` there is
+/// one of `a` that is not slower for any bytes.
+bool below(const std::vector<network::AffineTime>& a, const std::vector<network::AffineTime>& b) {
+  return std::all_of(b.begin(), b.end(), [&a](const network::AffineTime& other) {
+    return std::any_of(a.begin(), a.end(), [&other](const network::AffineTime& way) {
+      return way.fixed_s <= other.fixed_s && way.per_byte_s <= other.per_byte_s;
+    });
+  });
+}
+
+}  // namespace
+
+SlowestGroup::SlowestGroup(const network::Network& network, model::CollectiveOp op,
+                           const std::vector<network::GroupShape>& shapes)
     : twice_(op == model::CollectiveOp::kAllReduce) {
-  for (const cost::GroupShape& shape : shapes) {
-    cost::AffineTime line = network.collective(op, shape);
-    if (twice_) line = {line.fixed_s / 2, line.per_byte_s / 2};
-    const auto below = [](const cost::AffineTime& a, const cost::AffineTime& b) {
-      return a.fixed_s <= b.fixed_s && a.per_byte_s <= b.per_byte_s;
-    };
-    if (std::any_of(lines_.begin(), lines_.end(), [&](const auto& l) { return below(line, l); })) {
+  for (const network::GroupShape& shape : shapes) {
+    std::vector<network::AffineTime> ways = network.collective(op, shape).ways();
+    if (ways.empty()) continue;
+    if (twice_) {
+      for (network::AffineTime& way : ways) way = {way.fixed_s / 2, way.per_byte_s / 2};
+    }
+    if (std::any_of(groups_.begin(), groups_.end(),
+                    [&](const Ways& g) { return below(ways, g); })) {
       continue;
     }
-    std::erase_if(lines_, [&](const auto& l) { return below(l, line); });
-    lines_.push_back(line);
+    std::erase_if(groups_, [&](const Ways& g) { return below(g, ways); });
+    groups_.push_back(std::move(ways));
   }
 }
 
 Ticks SlowestGroup::ticks(const TickScale& scale, double parameters, double bytes_each) const {
   if (parameters <= 0 || bytes_each <= 0) return 0;
   Ticks slowest = 0;
-  for (const cost::AffineTime& line : lines_) {
-    slowest = std::max(slowest,
-                       scale.ticks(line.fixed_s) +
-                           std::nearbyint(bytes_each * scale.ticks(line.per_byte_s * parameters)));
+  for (const Ways& ways : groups_) {
+    Ticks fastest = kNever;
+    for (const network::AffineTime& way : ways) {
+      fastest = std::min(fastest,
+                         scale.ticks(way.fixed_s) +
+                             std::nearbyint(bytes_each * scale.ticks(way.per_byte_s * parameters)));
+    }
+    slowest = std::max(slowest, fastest);
   }
   return twice_ ? 2 * slowest : slowest;
 }
 
-ShardTimes::ShardTimes(const cost::Network& network, const std::vector<cost::GroupShape>& shapes)
+ShardTimes::ShardTimes(const network::Network& network,
+                       const std::vector<network::GroupShape>& shapes)
     : all_reduce(network, model::CollectiveOp::kAllReduce, shapes),
       all_gather(network, model::CollectiveOp::kAllGather, shapes),
       reduce_scatter(network, model::CollectiveOp::kReduceScatter, shapes) {}
 
-DataParallelTimes::DataParallelTimes(const cost::Network& network, const ShardShapes& shapes,
+DataParallelTimes::DataParallelTimes(const network::Network& network, const ShardShapes& shapes,
                                      const cost::ShardGroups& in_pod)
     : dense_{{network, shapes.dense}, {}, 1},
       expert_{{network, shapes.expert}, {}, 1},
@@ -278,7 +298,7 @@ DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
   const std::int64_t origin =
       std::max<std::int64_t>(0, instance.rule(instance.lattice().whole()).position);
   const StageGroups groups(instance, configuration, k, origin, false);
-  const cost::Network& network = instance.network();
+  const network::Network& network = instance.network();
   const bool experts = instance.strategies()[at(k)].expert_parameters.back() > 0;
   const model::Strategy& strategy = instance.strategies()[at(k)].strategy;
   ShardShapes shapes;
@@ -297,7 +317,8 @@ DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
   return {network, shapes, groups_in_pod(configuration, strategy)};
 }
 
-const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes) {
+const ClassSums* ClassCache::sums(int k,
+                                  const std::vector<std::vector<network::GroupShape>>& shapes) {
   auto& entry = cache_[{k, shapes}];
   if (entry) return entry.get();
   const StrategySums& strategy = instance_.strategies()[at(k)];
@@ -305,7 +326,7 @@ const ClassSums* ClassCache::sums(int k, const std::vector<std::vector<cost::Gro
   entry = std::make_unique<ClassSums>(ClassSums{none, none, strategy.floor_of_layer, {}});
   for (const CollectiveTerm& term : strategy.terms) {
     double seconds = 0;
-    for (const cost::GroupShape& shape : shapes[index_of(term.collective.group)]) {
+    for (const network::GroupShape& shape : shapes[index_of(term.collective.group)]) {
       seconds = std::max(seconds, instance_.network().collective_s(term.collective.op,
                                                                    term.collective.bytes, shape));
     }
@@ -395,9 +416,7 @@ void Placement::find_positions() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const std::int64_t end = position_[y] + units_[u];
       starts.assign(1, end);
-      for (const std::int64_t block : instance_.network().block_sizes()) {
-        starts.push_back((end + block - 1) / block * block);
-      }
+      instance_.network().append_starts(configuration_.pods, end, starts);
       for (const std::int64_t x : fixed) {
         if (x >= end) starts.push_back(x);
       }
@@ -413,10 +432,10 @@ void Placement::find_positions() {
 }
 
 int Placement::link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const {
-  const cost::Network& network = instance_.network();
+  const network::Network& network = instance_.network();
   return instance_.collapse()
              ? network.link_level(configuration_.pods, from, to, unit)
-             : network.cost::Network::link_level(configuration_.pods, from, to, unit);
+             : network.network::Network::link_level(configuration_.pods, from, to, unit);
 }
 
 void Placement::find_classes() {
@@ -462,7 +481,7 @@ PositionClass Placement::make_class(int choice, std::int64_t x) const {
   const bool pods_alike = instance_.collapse() && x % unit == 0 &&
                           instance_.network().shapes_repeat(configuration_.pods, unit, false);
   const StageGroups groups(instance_, configuration_, k, x, pods_alike);
-  std::vector<std::vector<cost::GroupShape>> shapes(kGroupKinds);
+  std::vector<std::vector<network::GroupShape>> shapes(kGroupKinds);
   PositionClass entry;
   entry.shards.dense = groups.data();
   const bool experts = strategy.expert_parameters.back() > 0;

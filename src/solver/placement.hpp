@@ -22,33 +22,35 @@ struct ClassSums {
 
 /// Shapes of the groups that share a stage's parameters.
 struct ShardShapes {
-  std::vector<cost::GroupShape> dense, expert;
+  std::vector<network::GroupShape> dense, expert;
   // With shards inside pods: who shares in a pod, and the copies of a shard in other pods.
-  std::vector<cost::GroupShape> dense_in_pod, dense_across, expert_in_pod, expert_across;
+  std::vector<network::GroupShape> dense_in_pod, dense_across, expert_in_pod, expert_across;
   auto operator<=>(const ShardShapes&) const = default;
 };
 
-/// What collectives over the groups of `shapes` take, the slowest group counting: as a few lines
-/// over the bytes, none of which is below another everywhere.
+/// What collectives over the groups of `shapes` take, the slowest group counting: as the ways of a
+/// few groups, none of which is always as fast as another one.
 class SlowestGroup {
  public:
   SlowestGroup() = default;
-  SlowestGroup(const cost::Network& network, model::CollectiveOp op,
-               const std::vector<cost::GroupShape>& shapes);
+  SlowestGroup(const network::Network& network, model::CollectiveOp op,
+               const std::vector<network::GroupShape>& shapes);
 
   /// For `parameters` of `bytes_each`. Rounded so that it is proportional to `bytes_each` but for
   /// the latencies: what costs the same by the formula then costs the same in ticks.
   Ticks ticks(const TickScale& scale, double parameters, double bytes_each) const;
 
  private:
-  bool twice_ = false;  ///< an all-reduce: lines hold half of it
-  std::vector<cost::AffineTime> lines_;
+  using Ways = std::vector<network::AffineTime>;
+
+  bool twice_ = false;  ///< an all-reduce: ways hold half of it
+  std::vector<Ways> groups_;
 };
 
 /// Collectives on the parameters of a stage.
 struct ShardTimes {
   ShardTimes() = default;
-  ShardTimes(const cost::Network& network, const std::vector<cost::GroupShape>& shapes);
+  ShardTimes(const network::Network& network, const std::vector<network::GroupShape>& shapes);
 
   SlowestGroup all_reduce, all_gather, reduce_scatter;
 };
@@ -56,7 +58,7 @@ struct ShardTimes {
 /// Collectives on dense and on expert parameters.
 struct DataParallelTimes {
   DataParallelTimes() = default;
-  DataParallelTimes(const cost::Network& network, const ShardShapes& shapes,
+  DataParallelTimes(const network::Network& network, const ShardShapes& shapes,
                     const cost::ShardGroups& in_pod);
 
   /// ZeRO traffic `Z` per micro-batch of a stage with so many parameters per device.
@@ -95,7 +97,7 @@ class ClassCache {
   explicit ClassCache(const Instance& instance) : instance_(instance) {}
 
   /// `shapes[g]`: the distinct shapes of the groups of kind `g`.
-  const ClassSums* sums(int k, const std::vector<std::vector<cost::GroupShape>>& shapes);
+  const ClassSums* sums(int k, const std::vector<std::vector<network::GroupShape>>& shapes);
 
   /// The class of a stage of strategy `k` that starts at `x`, if another configuration with the
   /// same copies had one there; else `make` is asked for it.
@@ -112,7 +114,8 @@ class ClassCache {
  private:
   const Instance& instance_;
   std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, PositionClass> positions_;
-  std::map<std::pair<int, std::vector<std::vector<cost::GroupShape>>>, std::unique_ptr<ClassSums>>
+  std::map<std::pair<int, std::vector<std::vector<network::GroupShape>>>,
+           std::unique_ptr<ClassSums>>
       cache_;
 };
 

@@ -16,7 +16,7 @@ namespace nestplan::solver {
 namespace {
 
 /// Whether the stages fit into a pod and have their expert groups.
-bool legal_by_form(const model::Problem& problem, const cost::Network& network,
+bool legal_by_form(const model::Problem& problem, const network::Network& network,
                    const cost::PlacedPlan& plan) {
   const std::int64_t pods = plan.dp / plan.dp_inner;
   std::int64_t end = 0;
@@ -30,7 +30,7 @@ bool legal_by_form(const model::Problem& problem, const cost::Network& network,
 
 /// Every choice that `partial` leaves open, made so that the plan is legal but for its memory, if
 /// that can be, and needs little of it: what is shown when nothing fits.
-cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& network,
+cost::PlacedPlan nearest(const model::Problem& problem, const network::Network& network,
                          const model::PartialPlan& partial) {
   cost::PlacedPlan plan = one_behind_another(problem, partial, partial.dp_inner.value_or(1));
   for (std::int64_t inner = 2; !partial.dp_inner && inner <= partial.dp; ++inner) {
@@ -70,13 +70,13 @@ cost::PlacedPlan nearest(const model::Problem& problem, const cost::Network& net
 
 }  // namespace
 
-model::Plan solve(const model::Problem& problem, const cost::Network& network,
+model::Plan solve(const model::Problem& problem, const network::Network& network,
                   const SearchSettings& settings) {
   SoloFleet fleet;
   return *solve(problem, network, settings, fleet);
 }
 
-model::Plan complete(const model::Problem& problem, const cost::Network& network,
+model::Plan complete(const model::Problem& problem, const network::Network& network,
                      const model::PartialPlan& partial) {
   check_options(problem.options);
   if (partial.stages.empty()) throw InvalidInput("the plan has no stages");

@@ -41,9 +41,9 @@ model::Problem chain(std::int64_t layers, std::int64_t devices, std::int64_t glo
   }
   model::quantise_counts(problem.graph);
   problem.cluster.device.memory_bytes = 8e10;
-  problem.cluster.network.levels = {{"node", 8, 450e9, 1e-6, 1},
-                                    {"leaf", 4, 12.5e9, 5e-6, 1},
-                                    {"spine", devices / 32, 12.5e9, 1e-5, 2}};
+  problem.cluster.hierarchy().levels = {{"node", 8, 450e9, 1e-6, 1},
+                                        {"leaf", 4, 12.5e9, 5e-6, 1},
+                                        {"spine", devices / 32, 12.5e9, 1e-5, 2}};
   problem.options.global_batch = global_batch;
   return problem;
 }

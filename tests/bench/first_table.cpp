@@ -10,7 +10,7 @@ using solver::Instance;
 using solver::Lattice;
 using solver::Total;
 
-Total known_before(const model::Problem& problem, const cost::Network& network) {
+Total known_before(const model::Problem& problem, const network::Network& network) {
   const std::vector<solver::Rung> rungs =
       solver::ladder(problem, Lattice::enumerate(problem.graph), false);
   Total known = solver::kNoTotal;
@@ -25,7 +25,7 @@ Total known_before(const model::Problem& problem, const cost::Network& network) 
   return known;
 }
 
-FirstTable::FirstTable(const model::Problem& problem, const cost::Network& network, Total known)
+FirstTable::FirstTable(const model::Problem& problem, const network::Network& network, Total known)
     : instance_(problem, network, Lattice::enumerate(problem.graph)),
       space_(instance_),
       classes_(instance_),

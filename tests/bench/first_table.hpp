@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "distributed/performance.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "solver/table.hpp"
 #include "solver/visit.hpp"
 
@@ -13,13 +13,13 @@ namespace nestplan::bench {
 
 /// What a search knows before its last rung, searched alone on this process: a plan's cost in
 /// ticks.
-solver::Total known_before(const model::Problem& problem, const cost::Network& network);
+solver::Total known_before(const model::Problem& problem, const network::Network& network);
 
 /// The first table that a search fills on its last rung, given what is known by then: that of the
 /// configuration with the best bound.
 class FirstTable {
  public:
-  FirstTable(const model::Problem& problem, const cost::Network& network, solver::Total known);
+  FirstTable(const model::Problem& problem, const network::Network& network, solver::Total known);
 
   const solver::Instance& instance() const { return instance_; }
   const solver::Placement& placement() const { return *placement_; }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/instances.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "solver/kernels.hpp"
 #include "solver/stage_pricer.hpp"
@@ -169,7 +169,7 @@ void measure_configurations(Machine& machine) {
   model::Problem problem = named_instance("llama-405b-uniform");
   problem.options.micro_batches = {1};
   problem.options.allow_uneven_batch = false;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
     const model::Plan plan = solver::solve(problem, *network);

@@ -121,7 +121,7 @@ Machine machine_of(const Options& options, const Machine& fallback) {
 }
 
 /// What the rungs below know, found by the first rank.
-solver::Total known_by_all(const model::Problem& problem, const cost::Network& network,
+solver::Total known_by_all(const model::Problem& problem, const network::Network& network,
                            const mpi::Comm& world) {
   solver::Total known = world.rank() == 0 ? known_before(problem, network) : 0;
   world.broadcast(std::as_writable_bytes(std::span(&known, 1)), 0);
@@ -186,7 +186,7 @@ void print_parts(const Prediction& p) {
 
 int check(const Options& options, const mpi::Comm& world) {
   const model::Problem problem = named_instance(options.instance);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const FirstTable table(problem, *network, known_by_all(problem, *network, world));
   Machine machine = machine_of(options, distributed::measured_machine());
   machine.cores =
@@ -262,7 +262,7 @@ TableSummary widened(TableSummary table, double factor) {
 }
 
 int predict_table(const Options& options, const model::Problem& problem) {
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const FirstTable table(problem, *network, known_before(problem, *network));
   const Machine machine = machine_of(options, distributed::assumed_cluster());
   TableSummary summary = table.summary(options.walks);
@@ -304,7 +304,7 @@ int predict_table(const Options& options, const model::Problem& problem) {
 
 /// What a search on so many ranks chooses, for nodes with 64 ranks and 4 GiB each.
 int choose(const Options& options, const model::Problem& problem) {
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const solver::Instance instance(problem, *network, solver::Lattice::enumerate(problem.graph));
   const Machine machine = machine_of(options, distributed::assumed_cluster());
   constexpr double kBytesPerRank = 4e9;
@@ -320,8 +320,8 @@ int choose(const Options& options, const model::Problem& problem) {
 }
 
 /// Costs of a sweep, from the part of it that is done in the time there is.
-distributed::SweepSummary measure_sweep(const model::Problem& problem, const cost::Network& network,
-                                        double seconds) {
+distributed::SweepSummary measure_sweep(const model::Problem& problem,
+                                        const network::Network& network, double seconds) {
   distributed::SweepSummary sweep;
   solver::SearchSettings settings;
   settings.time_limit_s = seconds;
@@ -359,7 +359,7 @@ distributed::SweepSummary measure_sweep(const model::Problem& problem, const cos
 }
 
 int predict_sweep(const Options& options, const model::Problem& problem) {
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   constexpr double kSample = 60;
   const Machine machine = machine_of(options, distributed::assumed_cluster());
   const distributed::SweepSummary sweep =
@@ -391,7 +391,7 @@ int predict_sweep(const Options& options, const model::Problem& problem) {
 int run(const Options& options, const mpi::Comm& world) {
   if (options.command == "measure") {
     const model::Problem problem = named_instance(options.instance);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const FirstTable table(problem, *network, known_by_all(problem, *network, world));
     const Machine machine = measure_machine(table, world);
     if (world.rank() == 0) distributed::write(std::cout, machine);

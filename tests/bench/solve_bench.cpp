@@ -4,10 +4,10 @@
 #include <string>
 
 #include "bench/chain.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 
 namespace nestplan {
@@ -16,7 +16,7 @@ namespace {
 const std::filesystem::path kInputs = std::filesystem::path(NESTPLAN_SOURCE_DIR) / "inputs";
 
 void solve(benchmark::State& state, const model::Problem& problem) {
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   for (auto _ : state) {
     benchmark::DoNotOptimize(solver::solve(problem, *network));
   }
@@ -55,7 +55,7 @@ void prune_input(benchmark::State& state, const std::string& model, const std::s
                                     problem.cluster.device, profile);
   problem.options.global_batch = global_batch;
   problem.options.per_stage_strategies = per_stage;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   solver::SearchSettings settings;
   settings.prune = state.range(0) != 0;
   model::Plan plan;

@@ -1,7 +1,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/chain.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/team.hpp"
 #include "solver/table.hpp"
 
@@ -13,7 +13,7 @@ void fill_table(benchmark::State& state, Combine combine) {
   model::Problem problem = bench::chain(state.range(0), state.range(1), 64);
   problem.options.dp = {1};
   problem.options.tp = {state.range(2)};
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
   ConfigurationSpace space(instance);
   const Configuration configuration = space.list().at(0);

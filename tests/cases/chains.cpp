@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "cost/samples.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 
 namespace nestplan::cases {
@@ -46,7 +46,7 @@ model::Problem chain(const std::vector<Piece>& pieces, std::int64_t pp) {
 }
 
 model::Plan solve(const model::Problem& problem) {
-  return solver::solve(problem, *cost::make_network(problem.cluster));
+  return solver::solve(problem, *network::make_network(problem.cluster));
 }
 
 std::vector<std::int64_t> sizes(const model::Plan& plan) {
@@ -105,7 +105,7 @@ model::Cluster node(std::int64_t devices, double memory_bytes) {
   model::Cluster cluster;
   cluster.name = "node";
   cluster.device = {"device", memory_bytes, 0, {{"bf16", 989e12}, {"fp8", 1979e12}}, 3.35e12};
-  cluster.network.levels = {{"node", devices, 450e9, 1e-6, 1}};
+  cluster.hierarchy().levels = {{"node", devices, 450e9, 1e-6, 1}};
   return cluster;
 }
 

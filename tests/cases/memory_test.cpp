@@ -17,12 +17,12 @@
 #include "cases/chains.hpp"
 #include "cli/plan_remarks.hpp"
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/cost/restart.hpp"
 #include "nestplan/cost/shards.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/errors.hpp"
 #include "support/small_case.hpp"
 

@@ -13,8 +13,8 @@
 #include "cases/chains.hpp"
 #include "cli/plan_remarks.hpp"
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/targets/layout.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
@@ -86,7 +86,7 @@ cost::PlacedPlan placed(const PipelineLayout& layout, std::int64_t pp) {
 TEST(CaseP01, ThePlanOfALayoutIsEvaluatedAndOneTooManyIsRefused) {
   const auto ends = pieces(1, {.seconds = 0.5, .counted = false});
   const model::Problem problem = chain(joined({ends, pieces(80), ends}), 8);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const model::Plan plan = cost::evaluate(problem, *network, placed(lightened(), 8));
   EXPECT_EQ(plan.status, Status::kOptimal) << plan.reason;
   EXPECT_EQ(plan.strategy.vpp, 5);

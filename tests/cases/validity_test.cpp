@@ -11,9 +11,9 @@
 
 #include "cases/chains.hpp"
 #include "cli/plan_target.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "util/expect_error.hpp"
 
@@ -220,7 +220,7 @@ TEST(CaseV16, ATiedTableIsOnBothEndsAndExchangedOnce) {
   ASSERT_EQ(plan.stages.size(), 4U);
   EXPECT_EQ(parameters(plan, four.problem), four.unique + kTable);
   for (std::size_t s = 0; s + 1 < 4; ++s) EXPECT_EQ(plan.stages[s].time.tie_s, 0) << s;
-  const auto network = cost::make_network(four.problem.cluster);
+  const auto network = network::make_network(four.problem.cluster);
   const double gradients = kTable * four.problem.options.state_bytes.gradient;
   EXPECT_NEAR(plan.stages[3].time.tie_s, network->transfer_s(gradients, 0, 1), 1e-12);
 }

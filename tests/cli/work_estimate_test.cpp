@@ -12,7 +12,7 @@ model::Problem chain(int layers, std::int64_t fanout, std::int64_t batch) {
     problem.graph.layers.push_back({"l" + std::to_string(i), {model::LayerCost{}}});
     if (i > 0) problem.graph.edges.push_back({i - 1, i, {0}});
   }
-  problem.cluster.network.levels.push_back({"l", fanout, 1, 0, 1});
+  problem.cluster.hierarchy().levels.push_back({"l", fanout, 1, 0, 1});
   problem.options.global_batch = batch;
   return problem;
 }

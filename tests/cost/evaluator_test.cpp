@@ -208,7 +208,7 @@ TEST(Evaluate, DescribesThePlan) {
 TEST(Evaluate, SplitFollowsTheBottleneckAndAddsUp) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     model::Problem problem = testing::random_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const testing::Optima optima = testing::brute_force(problem, *network, false);
     for (const auto objective : {model::Objective::k1F1B, model::Objective::kPaper}) {
       const testing::Optimum& best = optima.at(objective, false);
@@ -266,7 +266,7 @@ TEST(Evaluate, LargeClustersTakeMilliseconds) {
     for (int l = 0; l < 16; ++l) layers.push_back(16 * i + l);
     c.stage(layers, s, 32 * i);
   }
-  const auto network = cost::make_network(c.problem.cluster);
+  const auto network = network::make_network(c.problem.cluster);
   const auto start = std::chrono::steady_clock::now();
   const model::Plan plan = cost::evaluate(c.problem, *network, c.plan);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

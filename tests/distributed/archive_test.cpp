@@ -37,7 +37,7 @@ model::Problem unusual(std::uint64_t seed) {
   problem.graph.tokens_per_sample = 4096;
   problem.graph.model_flops_per_sample = 1e15;
   problem.cluster.device = {"device", 80e9, 4e9, {{"bf16", 1e15}, {"fp8", 2e15}}, 3e12};
-  problem.cluster.network.collectives = "another";
+  problem.cluster.hierarchy().collectives = "another";
   model::PlanOptions& options = problem.options;
   options.micro_batches = {1};
   options.tp = {2, 3};

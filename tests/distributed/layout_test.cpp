@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/errors.hpp"
 #include "support/branching.hpp"
 #include "support/random_problem.hpp"
@@ -40,7 +40,7 @@ class Chosen {
  public:
   explicit Chosen(model::Problem problem)
       : problem_(std::move(problem)),
-        network_(cost::make_network(problem_.cluster)),
+        network_(network::make_network(problem_.cluster)),
         instance_(problem_, *network_, solver::Lattice::enumerate(problem_.graph)) {}
 
   RankLayout layout(int ranks, double bytes = std::numeric_limits<double>::infinity()) const {
@@ -55,14 +55,14 @@ class Chosen {
 
  private:
   model::Problem problem_;
-  std::unique_ptr<cost::Network> network_;
+  std::unique_ptr<network::Network> network_;
   solver::Instance instance_;
 };
 
 /// One configuration with a table worth a team: branches side by side, hundreds of devices.
 model::Problem one_large_table() {
   model::Problem problem = testing::branching(3, 14, 1);
-  problem.cluster.network.levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 64, 1e10, 5e-6, 2}};
+  problem.cluster.hierarchy().levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 64, 1e10, 5e-6, 2}};
   problem.options.dp = {1};
   problem.options.dp_inner = {1};
   problem.options.micro_batches = {1};

@@ -40,7 +40,7 @@ TEST(NodeStorage, SolvesWithSharedLattices) {
     model::Problem problem =
         seed % 8 == 0 ? testing::branching(2, 4, seed) : testing::random_problem(seed);
     problem.options.per_stage_strategies = seed % 2 == 0;
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const auto document = [&](model::Plan plan) {
       plan.search = {};
       return io::plan_to_json(plan, problem.graph, problem.cluster, problem.options.global_batch);

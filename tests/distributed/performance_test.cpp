@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/errors.hpp"
 #include "support/branching.hpp"
 
@@ -188,7 +188,7 @@ Counted count(int branches, int length, std::uint64_t seed, double slack) {
   model::Problem problem = testing::branching(branches, length, seed);
   problem.options.dp = {2};
   problem.options.per_stage_strategies = true;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const solver::Instance instance(problem, *network, solver::Lattice::enumerate(problem.graph));
   solver::ConfigurationSpace space(instance);
   const std::vector<solver::Configuration> configurations = space.list();

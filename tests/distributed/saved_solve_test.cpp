@@ -60,7 +60,7 @@ struct Relay {
 Relay relay(const model::Problem& problem, const mpi::Comm& world, std::int64_t polls,
             std::uint64_t seed) {
   testing::Dice dice(seed);  // the same on all ranks
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   Relay result;
   std::string saved;  // the same on all ranks
   for (int run = 0; run < 5000; ++run) {
@@ -119,7 +119,7 @@ Relay expect_to_go_on(model::Problem problem, const mpi::Comm& world, int polls,
                       std::uint64_t seed) {
   problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
   problem.options.per_stage_strategies = seed % 4 < 2;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   Relay stopped = relay(problem, world, polls, seed);
   if (world.rank() == 0) {
     EXPECT_EQ(stopped.plan, document(solver::solve(problem, *network), problem)) << "seed " << seed;
@@ -153,7 +153,7 @@ TEST(SavedSolve, HandsHalfFilledTablesOn) {
 TEST(SavedSolve, StopsForAnyRank) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
   const model::Problem problem = testing::branching(3, 5, 3);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   for (int stopper = 0; stopper < world.size(); ++stopper) {
     int saves = 0;
     solver::Checkpoints checkpoints;

@@ -44,7 +44,7 @@ std::string document(model::Plan plan, const model::Problem& problem) {
 /// Solves on all ranks in every layout; the first rank compares with what it finds on its own.
 void expect_same_plan(const model::Problem& problem, const mpi::Comm& world,
                       const std::string& where) {
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   std::string alone;
   if (world.rank() == 0) alone = document(solver::solve(problem, *network), problem);
   for (const RankLayout& layout : layouts(world.size())) {
@@ -109,7 +109,7 @@ TEST(DistributedSolve, StopsEverywhereAtATimeLimit) {
   settings.time_limit_s = 0.2;
   settings.prune = false;  // so that it takes long enough
   for (const RankLayout& layout : layouts(world.size())) {
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const auto plan = solve(problem, *network, settings, world, layout);
     if (plan) {
       EXPECT_NE(plan->status, model::Status::kOptimal) << name(layout);
@@ -122,7 +122,7 @@ TEST(DistributedSolve, StopsEverywhereAtATimeLimit) {
 TEST(DistributedSolve, RefusesATableThatNoRankHasRoomFor) {
   const auto world = mpi::Comm::duplicate(MPI_COMM_WORLD);
   const model::Problem problem = testing::branching(2, 5, 11);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   solver::SearchSettings settings;
   settings.memory_limit_bytes = 100;
   // One team: every rank sees the same need and leaves in the same way.

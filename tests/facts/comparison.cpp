@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 
 namespace nestplan::facts {
@@ -85,7 +85,7 @@ std::string caveat(const BridgeRecipe& recipe, const Item& item, bool expert_par
 }  // namespace
 
 Solved solve(const model::Problem& problem) {
-  const std::unique_ptr<cost::Network> network = cost::make_network(problem.cluster);
+  const std::unique_ptr<network::Network> network = network::make_network(problem.cluster);
   Solved solved;
   solved.plan = solver::solve(problem, *network);
   solved.experts = problem.graph.dimensions.experts > 0;

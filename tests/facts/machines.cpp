@@ -101,9 +101,9 @@ model::Cluster Machines::cluster(const std::string& gpu, std::int64_t devices) c
     if (left == 1) break;
     level.fanout = largest_divisor(left, level.fanout);
     left /= level.fanout;
-    if (level.fanout > 1) cluster.network.levels.push_back(level);
+    if (level.fanout > 1) cluster.hierarchy().levels.push_back(level);
   }
-  cluster.network.levels.back().fanout *= left;
+  cluster.hierarchy().levels.back().fanout *= left;
   return cluster;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::facts {
@@ -25,7 +25,7 @@ model::Cluster one_switch(std::int64_t devices) {
   model::Cluster cluster;
   cluster.name = "one switch";
   cluster.device = any_device();
-  cluster.network.levels = {{"switch", devices, 1e11, 1e-6, 1}};
+  cluster.hierarchy().levels = {{"switch", devices, 1e11, 1e-6, 1}};
   return cluster;
 }
 
@@ -133,7 +133,7 @@ std::vector<model::StageMemory> account(const Run& run, const model::MemoryReser
   problem.options.allow_uneven_batch = true;
   problem.options.state_bytes = run.state;
   problem.options.reserve = reserve;
-  const std::unique_ptr<cost::Network> network = cost::make_network(problem.cluster);
+  const std::unique_ptr<network::Network> network = network::make_network(problem.cluster);
   std::vector<model::StageMemory> memory;
   for (const model::StagePlan& stage : cost::evaluate(problem, *network, plan_of(run)).stages) {
     memory.push_back(stage.memory);

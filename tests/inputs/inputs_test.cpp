@@ -148,7 +148,7 @@ TEST(Inputs, EveryModelPlansAtOnce) {
     const bool huge = total_parameters(m) > 500'000'000'000;
     problem.cluster = io::read_cluster(
         kInputs / "clusters" / (huge ? "tpuv4-fat-tree-512.json" : "tpuv4-fat-tree-128.json"));
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     problem.graph = build_graph(m, problem.cluster.device, default_options(m));
     solver::SearchSettings settings;
     settings.time_limit_s = 20;  // a hundred times what it takes

@@ -34,14 +34,14 @@ TEST(ClusterFile, ReadsEverything) {
   EXPECT_EQ(cluster.device.reserved_bytes, 2147483648.0);
   EXPECT_EQ(cluster.device.peak_flops.at("bf16"), 989e12);
   EXPECT_EQ(cluster.device.memory_bandwidth, 3.35e12);
-  EXPECT_EQ(cluster.network.collectives, "hierarchical-ring");
-  ASSERT_EQ(cluster.network.levels.size(), 2U);
-  EXPECT_EQ(cluster.network.levels[0].fanout, 8);
-  EXPECT_EQ(cluster.network.levels[0].oversubscription, 1);
-  EXPECT_EQ(cluster.network.levels[1].name, "leaf");
-  EXPECT_EQ(cluster.network.levels[1].bandwidth, 50e9);
-  EXPECT_EQ(cluster.network.levels[1].latency_s, 5e-6);
-  EXPECT_EQ(cluster.network.levels[1].oversubscription, 2);
+  EXPECT_EQ(cluster.hierarchy().collectives, "hierarchical-ring");
+  ASSERT_EQ(cluster.hierarchy().levels.size(), 2U);
+  EXPECT_EQ(cluster.hierarchy().levels[0].fanout, 8);
+  EXPECT_EQ(cluster.hierarchy().levels[0].oversubscription, 1);
+  EXPECT_EQ(cluster.hierarchy().levels[1].name, "leaf");
+  EXPECT_EQ(cluster.hierarchy().levels[1].bandwidth, 50e9);
+  EXPECT_EQ(cluster.hierarchy().levels[1].latency_s, 5e-6);
+  EXPECT_EQ(cluster.hierarchy().levels[1].oversubscription, 2);
   EXPECT_EQ(cluster.devices(), 16);
 }
 
@@ -55,14 +55,14 @@ TEST(ClusterFile, Defaults) {
   const model::Cluster cluster = parse(document);
   EXPECT_EQ(cluster.device.reserved_bytes, 0);
   EXPECT_EQ(cluster.device.memory_bandwidth, 0);
-  EXPECT_EQ(cluster.network.collectives, "hierarchical-ring");
-  EXPECT_EQ(cluster.network.levels[1].name, "level1");
+  EXPECT_EQ(cluster.hierarchy().collectives, "hierarchical-ring");
+  EXPECT_EQ(cluster.hierarchy().levels[1].name, "level1");
 }
 
 TEST(ClusterFile, UnknownCollectivesAreTheNetworksToJudge) {
   Json document = test::sample_cluster();
   document["network"]["collectives"] = "carrier-pigeon";
-  EXPECT_EQ(parse(document).network.collectives, "carrier-pigeon");
+  EXPECT_EQ(parse(document).hierarchy().collectives, "carrier-pigeon");
 }
 
 TEST(ClusterFile, FirstDevicesAlone) {

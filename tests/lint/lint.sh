@@ -11,14 +11,15 @@ allowed_for() {
   case "$1" in
     util) echo "" ;;
     model) echo "util" ;;
+    network) echo "util model" ;;
     targets) echo "util model" ;;
-    cost) echo "util model" ;;
+    cost) echo "util model network" ;;
     lattice) echo "util model" ;;
-    solver) echo "util model targets cost lattice" ;;
-    io) echo "util model targets cost solver mpi" ;;  # of solver: snapshot.hpp
+    solver) echo "util model network targets cost lattice" ;;
+    io) echo "util model network targets cost solver mpi" ;;  # of solver: snapshot.hpp
     mpi) echo "util" ;;
-    distributed) echo "util model cost lattice solver mpi" ;;
-    cli) echo "util model targets cost lattice solver io mpi distributed" ;;
+    distributed) echo "util model network cost lattice solver mpi" ;;
+    cli) echo "util model network targets cost lattice solver io mpi distributed" ;;
     *) return 1 ;;
   esac
 }

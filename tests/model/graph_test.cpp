@@ -57,10 +57,10 @@ TEST(QuantiseCounts, RoundsUpToMultiplesOf1024ths) {
 TEST(Cluster, DevicesIsTheProductOfFanouts) {
   Cluster cluster;
   for (const std::int64_t fanout : {8, 4, 32}) {
-    cluster.network.levels.emplace_back().fanout = fanout;
+    cluster.hierarchy().levels.emplace_back().fanout = fanout;
   }
   EXPECT_EQ(cluster.devices(), 1024);
-  for (NetworkLevel& level : cluster.network.levels) level.fanout = std::int64_t{1} << 31;
+  for (NetworkLevel& level : cluster.hierarchy().levels) level.fanout = std::int64_t{1} << 31;
   expect_contains(message_of([&] { static_cast<void>(cluster.devices()); }), "64 bits");
 }
 

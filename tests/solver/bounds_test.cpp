@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "solver/configuration.hpp"
 #include "solver/random_plan.hpp"
 #include "solver/table.hpp"
@@ -57,7 +57,7 @@ TEST(DepthBounds, AreBelowEveryPlan) {
     model::Problem problem = testing::random_problem(seed);
     problem.options.objective = dice.chance(50) ? Objective::k1F1B : Objective::kPaper;
     problem.options.per_stage_strategies = dice.chance(50);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
     ConfigurationSpace space(instance);
     ClassCache classes(instance);
@@ -93,7 +93,7 @@ TEST(DepthBounds, AreBelowTheOptimumOfTheirDepth) {
     model::Problem problem = testing::random_problem(seed);
     problem.options.per_stage_strategies = true;
     problem.options.target = "any";  // others know one strategy for all stages
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     for (const Objective objective : {Objective::k1F1B, Objective::kPaper}) {
       problem.options.objective = objective;
       const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
@@ -138,7 +138,7 @@ TEST(LongestSuffixes, AreNoShorterThanThoseOfAnyPlan) {
     problem.options.per_stage_strategies = dice.chance(50);
     problem.options.target = "any";  // the plans below know no rules
     make_chain(problem.graph, dice);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
     ASSERT_TRUE(instance.lattice().totally_ordered());
     ConfigurationSpace space(instance);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/random_problem.hpp"
 #include "support/seeds.hpp"
@@ -36,7 +36,7 @@ TEST_P(BruteForce, AgreesWithSolver) {
   const std::uint64_t first = static_cast<std::uint64_t>(GetParam()) * 1'000'000;
   for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     model::Problem problem = testing::random_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const testing::Optima optima = testing::brute_force(problem, *network);
     for (const model::Objective objective : {model::Objective::k1F1B, model::Objective::kPaper}) {
       for (const bool per_stage : {false, true}) {

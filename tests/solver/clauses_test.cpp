@@ -597,7 +597,7 @@ TEST(Placement, SearchLeavesAGapWhereItPays) {
   c.layer(cost);
   c.edge(0, 1, 1);
   c.problem.options.dp = {1};
-  const auto network = cost::make_network(c.problem.cluster);
+  const auto network = network::make_network(c.problem.cluster);
   const testing::Optimum best = testing::brute_force(c.problem, *network).uniform_1f1b;
   ASSERT_EQ(best.plan.stages.size(), 2U);
   EXPECT_EQ(best.plan.stages[1].position, 3);
@@ -650,7 +650,7 @@ TEST(Ties, GoToTheCanonicalPlan) {
   c.layer(cost);
   c.edge(0, 1, 0);
   c.problem.options.dp = {1, 2};
-  const auto network = cost::make_network(c.problem.cluster);
+  const auto network = network::make_network(c.problem.cluster);
   const testing::Optima optima = testing::brute_force(c.problem, *network);
   // dp 2 halves the micro-batches; then the least dp_inner, one stage, the first strategy, no ZeRO.
   const testing::Optimum& best = optima.per_stage_1f1b;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "nestplan/util/errors.hpp"
 #include "solver/random_plan.hpp"
@@ -29,7 +29,7 @@ constexpr double kRelative = 1e-9;
 /// every stage, each placement costed by the evaluator.
 class Completions {
  public:
-  Completions(const model::Problem& problem, const cost::Network& network,
+  Completions(const model::Problem& problem, const network::Network& network,
               const model::PartialPlan& partial)
       : problem_(problem), network_(network), partial_(partial) {}
 
@@ -52,7 +52,11 @@ class Completions {
     const std::int64_t unit = s.tp * s.cp * plan_.dp_inner;
     std::set<std::int64_t> positions{end};
     if (!plan_.stages.empty()) {
-      for (const std::int64_t n : network_.block_sizes()) positions.insert((end + n - 1) / n * n);
+      std::vector<std::int64_t> starts;
+      const std::int64_t copies = plan_.dp / plan_.dp_inner;
+      const network::PodLayout pods{network_.devices(), copies, network_.devices() / copies};
+      network_.append_starts(pods, end, starts);
+      positions.insert(starts.begin(), starts.end());
     }
     if (stage.position) positions = {*stage.position};
     for (const std::int64_t position : positions) {
@@ -134,7 +138,7 @@ class Completions {
   };
 
   const model::Problem& problem_;
-  const cost::Network& network_;
+  const network::Network& network_;
   const model::PartialPlan& partial_;
   cost::PlacedPlan plan_;
   std::vector<std::vector<Option>> options_;
@@ -187,7 +191,7 @@ TEST_P(Complete, FillsInOptimally) {
     problem.options.objective =
         dice.chance(50) ? model::Objective::k1F1B : model::Objective::kPaper;
     problem.options.per_stage_strategies = dice.chance(70);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const solver::Instance instance(problem, *network, lattice::Lattice::enumerate(problem.graph));
     const auto configurations = solver::ConfigurationSpace(instance).list();
     if (configurations.empty()) continue;
@@ -222,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, Complete, ::testing::Range(0, 2));
 
 TEST(CompleteErrors, AreTheUsers) {
   const model::Problem problem = testing::random_problem(1);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   EXPECT_THROW(solver::complete(problem, *network, {}), InvalidInput);
 }
 

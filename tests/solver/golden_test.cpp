@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/brute_force.hpp"
 
@@ -53,7 +53,7 @@ TEST_P(Golden, ObjectiveIsTheKnownOne) {
   problem.options.objective = golden.objective;
   problem.options.per_stage_strategies = golden.per_stage;
   problem.options.allow_uneven_batch = golden.uneven;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
 
   const model::Plan plan = solver::solve(problem, *network);
   ASSERT_EQ(plan.status, model::Status::kOptimal) << plan.reason;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/brute_force.hpp"
 #include "support/dice.hpp"
@@ -21,7 +21,7 @@ using testing::Dice;
 model::Problem harsh_problem(std::uint64_t seed) {
   Dice dice(seed * 7919 + 13);
   model::Problem problem = testing::random_problem(seed);
-  for (model::NetworkLevel& level : problem.cluster.network.levels) {
+  for (model::NetworkLevel& level : problem.cluster.hierarchy().levels) {
     level.bandwidth = dice.pick<double>({1e6, 3e8, 1e9, 12.5e9, 450e9});
     level.latency_s = dice.pick<double>({0, 5e-6, 1e-3, 1e-2});
     level.oversubscription = dice.pick<double>({1, 1, 7, 64, 1000});
@@ -52,7 +52,7 @@ TEST(Harsh, BoundsAndCollapsesChangeNothing) {
   for (std::uint64_t seed = 0; seed < testing::seeds(1500); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const model::Problem problem = harsh_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
     solver::SearchSettings plain;
     plain.prune = false;
@@ -69,7 +69,7 @@ TEST(Harsh, EqualsBruteForceInValue) {
   for (std::uint64_t seed = 0; seed < testing::seeds(300); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const model::Problem problem = harsh_problem(1'000'000 + seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const testing::Optima optima = testing::brute_force(problem, *network);
     const testing::Optimum& best =
         optima.at(problem.options.objective, problem.options.per_stage_strategies);
@@ -93,11 +93,11 @@ TEST(Harsh, SynchronisationThatDwarfsTheRest) {
     }
     problem.graph.edges = {{0, 1, {1e5}}, {1, 2, {1e5}}};
     problem.cluster.device.memory_bytes = 1e12;
-    problem.cluster.network.levels = {{"node", 2, 1e11, 0, 1}, {"slow", 4, bandwidth, 0, 1}};
+    problem.cluster.hierarchy().levels = {{"node", 2, 1e11, 0, 1}, {"slow", 4, bandwidth, 0, 1}};
     problem.options.dp = {8};
     problem.options.zero = {0};
     problem.options.global_batch = 48;
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     EXPECT_EQ(solver::solve(problem, *network).status, model::Status::kOptimal);
   }
 }

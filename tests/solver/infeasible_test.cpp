@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nestplan/cost/memory.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/random_problem.hpp"
 #include "support/seeds.hpp"
@@ -40,7 +40,7 @@ TEST(Infeasible, MemoryThatIsAskedForIsExactlyEnough) {
   int asked_for_memory = 0, asked_for_options = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(1500) && !HasFailure(); ++seed) {
     model::Problem problem = tight_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
     if (plan.status != Status::kInfeasible) continue;
     ASSERT_FALSE(plan.reason.empty());
@@ -69,7 +69,7 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
   int seen = 0;
   for (std::uint64_t seed = 0; seed < testing::seeds(500) && !HasFailure(); ++seed) {
     const model::Problem problem = tight_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
     const auto needed = bytes_behind(plan.reason, "needs");
     if (plan.status != Status::kInfeasible || !needed) continue;
@@ -91,7 +91,7 @@ TEST(Infeasible, ABatchThatNothingDividesIsNamed) {
   problem.options.allow_uneven_batch = false;
   problem.options.global_batch = 7;
   problem.options.dp = {2};
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const model::Plan plan = solver::solve(problem, *network);
   EXPECT_EQ(plan.status, Status::kInfeasible);
   EXPECT_NE(plan.reason.find("does not divide the global batch"), std::string::npos) << plan.reason;

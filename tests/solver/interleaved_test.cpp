@@ -23,7 +23,7 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 /// Every way to cut the row into chunks, every option of every stage, every legal configuration.
 class Enumeration {
  public:
-  Enumeration(const model::Problem& problem, const cost::Network& network)
+  Enumeration(const model::Problem& problem, const network::Network& network)
       : problem_(problem), network_(network) {}
 
   double run() {
@@ -134,7 +134,7 @@ class Enumeration {
   }
 
   const model::Problem& problem_;
-  const cost::Network& network_;
+  const network::Network& network_;
   double best_ = kNone;
 };
 
@@ -156,7 +156,7 @@ TEST(Interleaved, EqualsEveryLayoutTried) {
     testing::Dice dice(seed + 1'000'000);
     model::Problem problem = testing::row_problem(seed);
     thin_out(problem, dice);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solve(problem, *network);
     const double best = Enumeration(problem, *network).run();
     if (best == kNone) {
@@ -179,7 +179,7 @@ TEST(Interleaved, IsChosenWhereItIsFaster) {
   for (std::uint64_t seed = 0; seed < testing::seeds(250) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     model::Problem problem = testing::row_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const auto best = [&](std::vector<std::int64_t> vpp) {
       model::Problem with = problem;
       with.options.vpp = std::move(vpp);
@@ -206,7 +206,7 @@ TEST(Interleaved, PlansAreCompletedToThemselves) {
   for (std::uint64_t seed = 0; seed < testing::seeds(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const model::Problem problem = testing::row_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solve(problem, *network);
     if (plan.status != model::Status::kOptimal) continue;
     ++seen;

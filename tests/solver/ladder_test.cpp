@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/random_problem.hpp"
 #include "support/seeds.hpp"
@@ -49,7 +49,7 @@ TEST(Ladder, NoRungIsBetterThanTheNext) {
   for (std::uint64_t seed = 0; seed < testing::seeds(60); ++seed) {
     model::Problem problem = testing::random_problem(seed);
     problem.options.per_stage_strategies = true;
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan answer = solve(problem, *network);
     problem.options.per_stage_strategies = false;
     const model::Plan below = solve(problem, *network);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/io/files.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/brute_force.hpp"
 
@@ -62,7 +62,7 @@ model::Problem problem_of(const Json& instance) {
 
 /// A plan of the reference, with what it leaves open chosen optimally.
 model::Plan reference_plan(const std::string& text, const model::Problem& problem) {
-  return solver::complete(problem, *cost::make_network(problem.cluster),
+  return solver::complete(problem, *network::make_network(problem.cluster),
                           io::parse_plan(text, "reference.json", problem.graph));
 }
 
@@ -88,7 +88,7 @@ TEST_P(Nest, IsNoWorseThanTheReference) {
     const std::string id = instance.at("id");
     SCOPED_TRACE(id);
     const model::Problem problem = problem_of(instance);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
     if (const auto known = reference_.find(id); known != reference_.end()) {
       const model::Plan other = reference_plan(known->second, problem);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "support/brute_force.hpp"
 
 namespace nestplan {
@@ -28,7 +28,7 @@ class Oracle : public ::testing::TestWithParam<const char*> {
 
 TEST_P(Oracle, PlansCostWhatTheyShould) {
   for (const testing::OracleInstance& instance : instances_) {
-    const auto network = cost::make_network(instance.problem.cluster);
+    const auto network = network::make_network(instance.problem.cluster);
     for (const testing::OracleAnswer& answer : instance.answers) {
       if (!answer.iteration_time_s) continue;
       model::Problem problem = instance.problem;
@@ -45,7 +45,7 @@ TEST_P(Oracle, PlansCostWhatTheyShould) {
 
 TEST_P(Oracle, BruteForceFindsTheSameOptimum) {
   for (const testing::OracleInstance& instance : instances_) {
-    const auto network = cost::make_network(instance.problem.cluster);
+    const auto network = network::make_network(instance.problem.cluster);
     bool per_stage = false;
     for (const auto& answer : instance.answers) per_stage = per_stage || answer.per_stage;
     const testing::Optima optima = testing::brute_force(instance.problem, *network, per_stage);

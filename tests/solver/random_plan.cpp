@@ -17,12 +17,12 @@ DownsetId random_inner(const lattice::Lattice& lattice, DownsetId outer, Dice& d
   return dice.pick(inside);
 }
 
-std::int64_t random_start(const cost::Network& network, std::int64_t end, Dice& dice) {
+std::int64_t random_start(const network::Network& network, const network::PodLayout& pods,
+                          std::int64_t end, Dice& dice) {
   if (end == 0 || dice.chance(60)) return end;
-  const auto blocks = network.block_sizes();
-  const std::int64_t block =
-      blocks[at(dice.between(0, static_cast<std::int64_t>(blocks.size()) - 1))];
-  return (end + block - 1) / block * block;
+  std::vector<std::int64_t> starts;
+  network.append_starts(pods, end, starts);
+  return dice.pick(starts);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::optional<cost::PlacedPlan> random_plan(const solver::Instance& instance,
     cost::PlacedStage stage;
     stage.layers = lattice.difference(outer, inner);
     stage.strategy = dice.pick(configuration.strategies);
-    stage.position = random_start(instance.network(), end, dice);
+    stage.position = random_start(instance.network(), configuration.pods, end, dice);
     stage.recompute = configuration.recompute.value_or(dice.pick(instance.options().recompute));
     stage.zero = dice.pick(instance.options().zero);
     if (stage.zero > 0) stage.shard = dice.pick(instance.options().shard);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
 #include "nestplan/io/files.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/branching.hpp"
 #include "support/dice.hpp"
@@ -38,7 +38,7 @@ struct Relay {
 
 /// Searches in runs that are stopped after about `polls` polls each, every one from what the last
 /// one saved.
-Relay relay(const model::Problem& problem, const cost::Network& network, bool prune,
+Relay relay(const model::Problem& problem, const network::Network& network, bool prune,
             std::int64_t polls, std::uint64_t seed) {
   testing::Dice dice(seed);
   Relay result;
@@ -89,7 +89,7 @@ struct Tally {
 void expect_to_go_on(model::Problem problem, std::uint64_t seed, int polls, Tally& tally) {
   problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
   problem.options.per_stage_strategies = seed % 4 < 2;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   for (const bool prune : {true, false}) {
     const std::string where = "seed " + std::to_string(seed) + (prune ? "" : ", not pruned");
     SearchSettings settings;
@@ -124,7 +124,7 @@ TEST(SavedSearch, KeepsHalfFilledTables) {
 TEST(SavedSearch, IsSavedNowAndThenWithoutBeingStopped) {
   model::Problem problem = testing::branching(3, 5, 1);
   problem.options.per_stage_strategies = true;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const model::Plan undisturbed = solver::solve(problem, *network);
   int saves = 0;
   solver::Checkpoints checkpoints;
@@ -155,7 +155,7 @@ TEST(SavedSearch, IsSavedNowAndThenWithoutBeingStopped) {
 TEST(SavedSearch, TellsHowFarItIs) {
   model::Problem problem = testing::branching(3, 5, 1);
   problem.options.per_stage_strategies = true;
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const double optimum = solver::solve(problem, *network).iteration_time_s;
   solver::Checkpoints checkpoints;
   checkpoints.every_s = 0;

@@ -50,7 +50,7 @@ class Scene {
     problem_.options.target = "any";  // asked about memory and time alone
     problem_.options.per_stage_strategies = dice_.chance(50);
     if (dice_.chance(25)) keep_few_activations();
-    network_ = cost::make_network(problem_.cluster);
+    network_ = network::make_network(problem_.cluster);
     build();
     const std::vector<Configuration> all = ConfigurationSpace(*instance_).list();
     if (all.empty()) return;
@@ -185,7 +185,7 @@ class Scene {
 
   testing::Dice dice_;
   model::Problem problem_;
-  std::unique_ptr<cost::Network> network_;
+  std::unique_ptr<network::Network> network_;
   std::unique_ptr<Instance> instance_;
   Configuration configuration_;
   std::unique_ptr<ClassCache> classes_;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "support/brute_force.hpp"
 #include "support/random_problem.hpp"
@@ -41,7 +41,7 @@ TEST(Stopping, GivesTheBestPlanSoFarAndABound) {
     model::Problem problem = testing::random_problem(seed);
     problem.options.objective = seed % 2 == 0 ? model::Objective::k1F1B : model::Objective::kPaper;
     problem.options.per_stage_strategies = seed % 4 < 2;
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const model::Plan optimum = solver::solve(problem, *network);
     if (optimum.status == Status::kInfeasible) continue;
     for (const bool prune : {true, false}) {
@@ -64,7 +64,7 @@ TEST(Stopping, GivesTheBestPlanSoFarAndABound) {
 
 TEST(Stopping, AtATimeLimit) {
   const model::Problem problem = testing::random_problem(3);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const model::Plan optimum = solver::solve(problem, *network);
   ASSERT_EQ(optimum.status, Status::kOptimal);
   solver::SearchSettings settings;
@@ -76,7 +76,7 @@ TEST(Stopping, AtATimeLimit) {
 
 TEST(Stopping, WithoutALimitChangesNothing) {
   const model::Problem problem = testing::random_problem(3);
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const model::Plan optimum = solver::solve(problem, *network);
   solver::SearchSettings settings;
   settings.time_limit_s = 1e6;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/team.hpp"
 #include "support/dice.hpp"
 #include "support/random_problem.hpp"
@@ -98,7 +98,7 @@ TEST(Table, PruningKeepsTheBestOfEveryDepth) {
     testing::Dice dice(seed);
     model::Problem problem = testing::random_problem(seed);
     problem.options.per_stage_strategies = dice.chance(50);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
     ConfigurationSpace space(instance);
     ClassCache classes(instance);
@@ -118,7 +118,7 @@ TEST(Table, OneDepthOrSeveralGiveTheSame) {
   for (std::uint64_t seed = 0; seed < testing::seeds(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const model::Problem problem = testing::random_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
     ConfigurationSpace space(instance);
     ClassCache classes(instance);
@@ -148,11 +148,11 @@ TEST(Table, StopsWhenTold) {
     problem.graph.layers.push_back({"n", {cost}});
     if (i > 0) problem.graph.edges.push_back({i - 1, i, {1e6}});
   }
-  problem.cluster.network.levels = {{"node", 8, 1e11, 1e-6, 1}, {"leaf", 8, 1e10, 1e-6, 1}};
+  problem.cluster.hierarchy().levels = {{"node", 8, 1e11, 1e-6, 1}, {"leaf", 8, 1e10, 1e-6, 1}};
   problem.cluster.device.memory_bytes = 1e9;
   problem.options.global_batch = 8;
   problem.options.dp = {1};
-  const auto network = cost::make_network(problem.cluster);
+  const auto network = network::make_network(problem.cluster);
   const Instance instance(problem, *network, Lattice::enumerate(problem.graph));
   ConfigurationSpace space(instance);
   ClassCache classes(instance);

@@ -46,7 +46,7 @@ inline model::Problem branching(int branches, int length, std::uint64_t seed) {
   for (const int end : ends) connect(end, sink);
   problem.cluster.name = "c";
   problem.cluster.device = {"d", 2e9, 0, {{"bf16", 1e14}}, 1e12};
-  problem.cluster.network.levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 6, 1e10, 5e-6, 2}};
+  problem.cluster.hierarchy().levels = {{"node", 4, 1e11, 1e-6, 1}, {"rack", 6, 1e10, 5e-6, 2}};
   problem.options.global_batch = 24;
   model::quantise_counts(problem.graph);
   return problem;

@@ -96,7 +96,7 @@ struct StageOption {
 
 class Enumeration {
  public:
-  Enumeration(const model::Problem& problem, const cost::Network& network, bool per_stage)
+  Enumeration(const model::Problem& problem, const network::Network& network, bool per_stage)
       : problem_(problem),
         graph_(problem.graph),
         network_(network),
@@ -251,7 +251,11 @@ class Enumeration {
     const std::int64_t unit = s.tp * s.cp * plan_.dp_inner;
     std::set<std::int64_t> positions{end};
     if (!plan_.stages.empty()) {
-      for (const std::int64_t n : network_.block_sizes()) positions.insert((end + n - 1) / n * n);
+      std::vector<std::int64_t> starts;
+      const std::int64_t copies = plan_.dp / plan_.dp_inner;
+      const network::PodLayout pods{network_.devices(), copies, network_.devices() / copies};
+      network_.append_starts(pods, end, starts);
+      positions.insert(starts.begin(), starts.end());
     }
     for (const std::int64_t position : positions) {
       if (position + unit > pod_size_) break;
@@ -342,7 +346,7 @@ class Enumeration {
 
   const model::Problem& problem_;
   const model::Graph& graph_;
-  const cost::Network& network_;
+  const network::Network& network_;
   Target target_;
   bool per_stage_;
   std::vector<LayerMask> predecessors_;
@@ -358,8 +362,9 @@ class Enumeration {
 
 }  // namespace
 
-void each_option(const model::Problem& problem, const cost::Network& network, cost::PlacedPlan plan,
-                 const std::vector<model::Recompute>& recomputes, const std::vector<int>& zeros,
+void each_option(const model::Problem& problem, const network::Network& network,
+                 cost::PlacedPlan plan, const std::vector<model::Recompute>& recomputes,
+                 const std::vector<int>& zeros,
                  const std::function<void(const model::Plan& costed)>& visit) {
   const std::vector<model::ShardSpan>& spans = problem.options.shard;
   for (const model::Recompute recompute : recomputes) {
@@ -394,7 +399,7 @@ bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
   return false;
 }
 
-Optima brute_force(const model::Problem& problem, const cost::Network& network, bool per_stage) {
+Optima brute_force(const model::Problem& problem, const network::Network& network, bool per_stage) {
   return Enumeration(problem, network, per_stage).run();
 }
 

@@ -6,17 +6,18 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/network/network.hpp"
 
 namespace nestplan::testing {
 
 /// Calls `visit` with the cost of `plan` for every recomputation, ZeRO stage and span of shards (of
 /// the problem's), the same in all stages: a stage's time and memory depend on its own options
 /// alone.
-void each_option(const model::Problem& problem, const cost::Network& network, cost::PlacedPlan plan,
-                 const std::vector<model::Recompute>& recomputes, const std::vector<int>& zeros,
+void each_option(const model::Problem& problem, const network::Network& network,
+                 cost::PlacedPlan plan, const std::vector<model::Recompute>& recomputes,
+                 const std::vector<int>& zeros,
                  const std::function<void(const model::Plan& costed)>& visit);
 
 /// The best plan of one search. `value_s` is infinite when no plan is feasible.
@@ -56,7 +57,7 @@ struct Optima {
 ///
 /// Values within 1e-12 (relative) are equal; among equals the plan that `canonical_less` puts first
 /// is returned. Exponential: a handful of layers and up to 16 devices.
-Optima brute_force(const model::Problem& problem, const cost::Network& network,
+Optima brute_force(const model::Problem& problem, const network::Network& network,
                    bool per_stage = true);
 
 /// The order among equally good plans: (mbs, dp, dp_inner, p), then, stage by stage from the first,

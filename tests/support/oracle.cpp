@@ -131,7 +131,7 @@ model::Cluster read_cluster(const Json& json) {
   cluster.device.name = json.at("device").at("name");
   cluster.device.memory_bytes = quantity(json.at("device").at("memory"));
   cluster.device.reserved_bytes = quantity(json.at("device").at("reserved"));
-  cluster.network.collectives = json.at("network").at("collectives");
+  cluster.hierarchy().collectives = json.at("network").at("collectives");
   for (const Json& item : json.at("network").at("levels")) {
     model::NetworkLevel level;
     level.name = item.at("name");
@@ -139,7 +139,7 @@ model::Cluster read_cluster(const Json& json) {
     level.bandwidth = quantity(item.at("bandwidth"));
     level.latency_s = quantity(item.at("latency"));
     level.oversubscription = item.at("oversubscription");
-    cluster.network.levels.push_back(level);
+    cluster.hierarchy().levels.push_back(level);
   }
   return cluster;
 }

@@ -25,7 +25,7 @@ class Generator : private Dice {
     make_options();
     make_memory();
     if (extras_) make_extras();
-    if (extras_ && chance(25)) problem_.cluster.network.devices = between(1, devices());
+    if (extras_ && chance(25)) problem_.cluster.limit = between(1, devices());
     return problem_;
   }
 
@@ -148,7 +148,7 @@ class Generator : private Dice {
       level.latency_s = pick<double>({0, 1e-6, 4e-6, 20e-6});
       level.oversubscription = pick<double>({1, 1, 1.5, 2, 4});
       devices *= level.fanout;
-      problem_.cluster.network.levels.push_back(level);
+      problem_.cluster.hierarchy().levels.push_back(level);
     }
     problem_.cluster.name = "random";
   }
@@ -256,7 +256,7 @@ class Generator : private Dice {
 
   std::int64_t devices() const {
     std::int64_t n = 1;
-    for (const auto& level : problem_.cluster.network.levels) n *= level.fanout;
+    for (const auto& level : problem_.cluster.hierarchy().levels) n *= level.fanout;
     return n;
   }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 #include "support/brute_force.hpp"
 
 namespace nestplan {
@@ -17,7 +17,7 @@ TEST(RandomProblem, CoversTheModel) {
   const int seeds = 300;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const model::Problem problem = testing::random_problem(seed);
-    const auto network = cost::make_network(problem.cluster);
+    const auto network = network::make_network(problem.cluster);
     const testing::Optimum best =
         testing::brute_force(problem, *network).at(model::Objective::k1F1B, true);
     ++(best.feasible() ? feasible : infeasible);

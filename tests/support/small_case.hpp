@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
-#include "nestplan/cost/network.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/network/network.hpp"
 
 namespace nestplan::testing {
 
@@ -23,7 +23,7 @@ struct SmallCase {
   /// oversubscription).
   explicit SmallCase(std::initializer_list<model::NetworkLevel> levels,
                      std::int64_t global_batch = 1) {
-    problem.cluster.network.levels = levels;
+    problem.cluster.hierarchy().levels = levels;
     problem.cluster.device.memory_bytes = 1e15;
     problem.options.global_batch = global_batch;
   }
@@ -74,7 +74,7 @@ struct SmallCase {
   }
 
   model::Plan evaluate() const {
-    return cost::evaluate(problem, *cost::make_network(problem.cluster), plan);
+    return cost::evaluate(problem, *network::make_network(problem.cluster), plan);
   }
 };
 

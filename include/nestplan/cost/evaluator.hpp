@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "nestplan/cost/network.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/network/network.hpp"
 
 namespace nestplan::cost {
 
@@ -47,6 +47,7 @@ struct PlacedPlan {
 ///
 /// Throws InvalidInput if the stages are not a partition of the layers into a chain of downsets, if
 /// a layer cannot use its stage's strategy, or if micro-batches of stages differ.
-model::Plan evaluate(const model::Problem& problem, const Network& network, const PlacedPlan& plan);
+model::Plan evaluate(const model::Problem& problem, const network::Network& network,
+                     const PlacedPlan& plan);
 
 }  // namespace nestplan::cost

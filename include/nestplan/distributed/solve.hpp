@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
 #include "nestplan/model/problem.hpp"
 #include "nestplan/mpi/mpi.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
 #include "nestplan/solver/team.hpp"
 
@@ -26,7 +26,7 @@ RankLayout parse_layout(const std::string& text, int ranks);
 /// 0, nothing on the others. Without a layout, one is chosen by table size and memory
 /// (`src/distributed/layout.hpp`). *Collective over `world`.* An exception on one rank does not
 /// reach the others: whoever catches it must end the run (`mpi::Comm::abort`).
-std::optional<model::Plan> solve(const model::Problem& problem, const cost::Network& network,
+std::optional<model::Plan> solve(const model::Problem& problem, const network::Network& network,
                                  const solver::SearchSettings& settings, const mpi::Comm& world,
                                  const std::optional<RankLayout>& layout = {});
 

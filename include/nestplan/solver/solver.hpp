@@ -3,9 +3,9 @@
 #include <functional>
 #include <limits>
 
-#include "nestplan/cost/network.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/model/problem.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/solver/snapshot.hpp"
 
 namespace nestplan::solver {
@@ -45,13 +45,13 @@ struct SearchSettings {
 /// canonically. The plan has been through cost::evaluate; a disagreement is an InternalError.
 /// Status kOptimal, kFeasible (stopped early), or kInfeasible with the reason.
 /// Throws InvalidConfig for options that no search can satisfy by their form (batch < 1, …).
-model::Plan solve(const model::Problem& problem, const cost::Network& network,
+model::Plan solve(const model::Problem& problem, const network::Network& network,
                   const SearchSettings& settings = {});
 
 /// Chooses optimally what `partial` leaves open (dp_inner, positions, recompute, ZeRO), keeps
 /// layers, strategies and dp, and evaluates the result. If nothing fits, the nearest completion is
 /// evaluated and comes back kInfeasible with its breakdown.
-model::Plan complete(const model::Problem& problem, const cost::Network& network,
+model::Plan complete(const model::Problem& problem, const network::Network& network,
                      const model::PartialPlan& partial);
 
 }  // namespace nestplan::solver

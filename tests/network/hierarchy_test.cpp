@@ -1,4 +1,4 @@
-#include "nestplan/cost/network.hpp"
+#include "network/hierarchy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "cost/hierarchy.hpp"
+#include "nestplan/network/network.hpp"
 #include "nestplan/util/errors.hpp"
 #include "support/dice.hpp"
 #include "support/seeds.hpp"
 
-namespace nestplan::cost {
+namespace nestplan::network {
 namespace {
 
 using model::CollectiveOp;
@@ -388,7 +388,7 @@ TEST(MakeNetwork, RefusesAnUnknownAlgorithm) {
   model::Cluster cluster;
   cluster.network = spec_of({8});
   EXPECT_EQ(make_network(cluster)->devices(), 8);
-  cluster.network.collectives = "carrier-pigeon";
+  cluster.hierarchy().collectives = "carrier-pigeon";
   try {
     make_network(cluster);
     FAIL() << "no error";
@@ -400,4 +400,4 @@ TEST(MakeNetwork, RefusesAnUnknownAlgorithm) {
 }
 
 }  // namespace
-}  // namespace nestplan::cost
+}  // namespace nestplan::network

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 
-namespace nestplan::cost {
+namespace nestplan::network {
 
 /// A tree of levels (`"kind": "hierarchy"`), numbered so that every block is an interval.
 ///
@@ -26,15 +27,23 @@ class HierarchicalNetwork final : public Network {
  public:
   /// Of a network with a limit, the first devices are there, in blocks that may be partly empty.
   /// Throws InvalidInput for an algorithm that is not known.
-  explicit HierarchicalNetwork(const model::HierarchySpec& spec);
+  explicit HierarchicalNetwork(const model::HierarchySpec& spec,
+                               std::optional<std::int64_t> limit = {});
 
   std::int64_t devices() const override { return devices_; }
   int levels() const override { return static_cast<int>(block_.size()); }
-  std::span<const std::int64_t> block_sizes() const override { return block_; }
+  std::string level_name(int level) const override;
+  /// Block sizes `n_0 … n_(L-1)`.
+  std::span<const std::int64_t> block_sizes() const { return block_; }
+  void append_starts(const PodLayout& pods, std::int64_t end,
+                     std::vector<std::int64_t>& starts) const override;
+  std::int64_t reach(int level) const override;
   int level(std::int64_t a, std::int64_t b) const override;
   double transfer_s(double bytes, int level, std::int64_t unit) const override;
   GroupShape shape(std::span<const std::int64_t> members) const override;
-  AffineTime collective(model::CollectiveOp op, const GroupShape& shape) const override;
+  CollectiveTime collective(model::CollectiveOp op, const GroupShape& shape) const override;
+  std::vector<std::string> domains() const override;
+  int domain(const GroupShape& shape) const override;
   int link_level(const PodLayout& pods, std::int64_t from, std::int64_t to,
                  std::int64_t unit) const override;
   std::int64_t shape_period() const override;
@@ -47,4 +56,4 @@ class HierarchicalNetwork final : public Network {
   std::vector<double> beta_;  ///< β_l
 };
 
-}  // namespace nestplan::cost
+}  // namespace nestplan::network

@@ -1,10 +1,10 @@
-#include "nestplan/cost/network.hpp"
+#include "nestplan/network/network.hpp"
 
 #include <algorithm>
 
-#include "cost/hierarchy.hpp"
+#include "network/hierarchy.hpp"
 
-namespace nestplan::cost {
+namespace nestplan::network {
 
 int Network::link_level(const PodLayout& pods, std::int64_t from, std::int64_t to,
                         std::int64_t unit) const {
@@ -20,7 +20,8 @@ int Network::link_level(const PodLayout& pods, std::int64_t from, std::int64_t t
 }
 
 std::unique_ptr<Network> make_network(const model::Cluster& cluster) {
-  return std::make_unique<HierarchicalNetwork>(cluster.network);
+  return std::make_unique<HierarchicalNetwork>(std::get<model::HierarchySpec>(cluster.network),
+                                               cluster.limit);
 }
 
-}  // namespace nestplan::cost
+}  // namespace nestplan::network

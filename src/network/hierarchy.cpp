@@ -1,4 +1,4 @@
-#include "cost/hierarchy.hpp"
+#include "network/hierarchy.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "nestplan/util/errors.hpp"
 
-namespace nestplan::cost {
+namespace nestplan::network {
 namespace {
 
 /// Whether some `(j·step + offset) mod modulus` with `0 ≤ j < count` is at least `threshold`.
@@ -28,7 +28,9 @@ bool reaches_residue(std::int64_t offset, std::int64_t step, std::int64_t count,
 
 }  // namespace
 
-HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec) : level_(spec.levels) {
+HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec,
+                                         std::optional<std::int64_t> limit)
+    : level_(spec.levels) {
   if (spec.collectives != "hierarchical-ring") {
     throw InvalidInput("network.collectives: unknown algorithm \"" + spec.collectives +
                        "\" (known: \"hierarchical-ring\")");
@@ -41,7 +43,34 @@ HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec) : lev
     const double port = level_[l].bandwidth / level_[l].oversubscription;
     beta_.push_back(l <= 1 ? port : std::min(beta_.back(), port));
   }
-  devices_ = std::min(size, spec.devices.value_or(size));
+  devices_ = std::min(size, limit.value_or(size));
+}
+
+std::string HierarchicalNetwork::level_name(int level) const {
+  return level_[static_cast<std::size_t>(level)].name;
+}
+
+void HierarchicalNetwork::append_starts(const PodLayout&, std::int64_t end,
+                                        std::vector<std::int64_t>& starts) const {
+  for (const std::int64_t block : block_) starts.push_back((end + block - 1) / block * block);
+}
+
+std::int64_t HierarchicalNetwork::reach(int level) const {
+  return block_[static_cast<std::size_t>(level) - 1];
+}
+
+std::vector<std::string> HierarchicalNetwork::domains() const {
+  std::vector<std::string> names;
+  for (const model::NetworkLevel& level : level_) names.push_back(level.name);
+  return names;
+}
+
+int HierarchicalNetwork::domain(const GroupShape& shape) const {
+  int farthest = 0;
+  for (int l = 0; l < levels(); ++l) {
+    if (shape[static_cast<std::size_t>(l)] > 1) farthest = l;
+  }
+  return farthest;
 }
 
 int HierarchicalNetwork::level(std::int64_t a, std::int64_t b) const {
@@ -86,7 +115,8 @@ GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) con
   return most;
 }
 
-AffineTime HierarchicalNetwork::collective(model::CollectiveOp op, const GroupShape& shape) const {
+CollectiveTime HierarchicalNetwork::collective(model::CollectiveOp op,
+                                               const GroupShape& shape) const {
   AffineTime time;
   if (op == model::CollectiveOp::kAllToAll) {
     double members = 1;
@@ -147,4 +177,4 @@ bool HierarchicalNetwork::shapes_repeat(const PodLayout& pods, std::int64_t unit
   return true;
 }
 
-}  // namespace nestplan::cost
+}  // namespace nestplan::network
