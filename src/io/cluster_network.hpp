@@ -10,8 +10,24 @@ namespace nestplan::io {
 /// A quantity above 0, and below what any machine has.
 double positive(const Field& field, double (*parse)(std::string_view), std::string_view example);
 
+/// Most types of devices of a cluster.
+inline constexpr std::int64_t kMostDeviceTypes = 16;
+
+/// Keys beyond those of a device are the caller's to check.
+model::Device read_device(const Field& field);
+
+/// Reads `hosts`, `other_devices` and `unavailable` of a cluster whose network is known.
+void read_what_is_there(const Field& root, model::Cluster& cluster);
+
 /// Reads the `network` of a cluster, by its kind, into `cluster`: the network itself, which devices
 /// of it there are and, where the kind knows them, the hosts.
 void read_hierarchy(const Field& field, model::Cluster& cluster);
+void read_torus(const Field& field, model::Cluster& cluster);
+void read_links(const Field& field, model::Cluster& cluster);
+/// Reads the topology file too, relative to the file of the cluster.
+void read_slurm(const Field& field, model::Cluster& cluster);
+
+/// Fails if the text is a topology.conf instead of a cluster file, and says what to write.
+void refuse_bare_topology(std::string_view text, const std::string& file);
 
 }  // namespace nestplan::io

@@ -22,6 +22,7 @@ class Field {
       : value_(&value), file_(&file), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
+  const std::string& file() const { return *file_; }
   const Json& json() const { return *value_; }
   bool is_null() const { return value_->is_null(); }
 

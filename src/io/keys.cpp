@@ -24,10 +24,35 @@ const KeySet kDimensions{"dimensions",
 }  // namespace graph_keys
 
 namespace cluster_keys {
-const KeySet kCluster{"", {"format", "name", "device", "network"}, {"provenance", "host_memory"}};
+const KeySet kCluster{
+    "",
+    {"format", "name", "device", "network"},
+    {"provenance", "host_memory", "hosts", "devices_per_host", "other_devices", "unavailable"}};
+const KeySet kOtherDevice{"otherDevice",
+                          {"name", "memory", "peak"},
+                          {"reserved", "memory_bandwidth", "speed", "hosts", "devices", "places"}};
+const KeySet kUnavailable{"unavailable", {}, {"hosts", "devices", "places"}};
 const KeySet kDevice{"device", {"name", "memory", "peak"}, {"reserved", "memory_bandwidth"}};
 const KeySet kNetwork{"network", {"kind", "levels"}, {"collectives", "devices"}};
-const KeySet kLevel{"level", {"fanout", "bandwidth", "latency"}, {"name", "oversubscription"}};
+const KeySet kLevel{
+    "level",
+    {"fanout", "bandwidth", "latency"},
+    {"name", "oversubscription", "nics", "background", "rails", "in_network_reduction"}};
+const KeySet kTorus{"torus", {"kind", "dimensions"}, {"collectives", "host", "cube", "slices"}};
+const KeySet kDimension{
+    "dimension", {"size", "bandwidth", "latency"}, {"name", "wrap", "background"}};
+const KeySet kSlices{"slices", {"count", "bandwidth", "latency"}, {}};
+const KeySet kLinks{"links", {"kind", "devices"}, {"collectives", "switches", "links", "matrix"}};
+const KeySet kLinkDevice{"linkDevice", {}, {"name", "host", "count"}};
+const KeySet kLink{
+    "link", {"bandwidth", "latency"}, {"between", "from", "to", "count", "complete"}};
+const KeySet kMatrix{"matrix", {"bandwidth", "latency"}, {"unit"}};
+const KeySet kSlurm{
+    "slurm", {"kind", "topology", "devices_per_node", "node", "levels"}, {"nodes", "collectives"}};
+const KeySet kSlurmLevel{
+    "slurmLevel",
+    {"bandwidth", "latency"},
+    {"name", "oversubscription", "nics", "background", "in_network_reduction"}};
 }  // namespace cluster_keys
 
 namespace plan_keys {
@@ -37,7 +62,7 @@ const KeySet kPlan{
     {"status",        "reason",    "objective",  "model",   "cluster", "iteration_time_s",
      "lower_bound_s", "gap",       "throughput", "batch",   "devices", "time_split",
      "target",        "shortfall", "vocabulary", "restart", "remarks", "fewest_devices",
-     "what_if",       "search"}};
+     "what_if",       "placement", "search"}};
 const KeySet kThroughput{
     "throughput",
     {},
@@ -61,7 +86,7 @@ const KeySet kMemory{
     {},
     {"total_bytes", "state_bytes", "activation_bytes", "reserve_bytes", "weight_bytes",
      "gradient_bytes", "optimizer_bytes", "gathered_bytes", "in_flight_bytes", "working_bytes",
-     "context_bytes", "communicator_bytes", "table_bytes", "margin_bytes"}};
+     "context_bytes", "communicator_bytes", "table_bytes", "margin_bytes", "limit_bytes"}};
 const KeySet kTarget{"target", {"name"}, {"version", "settings"}};
 const KeySet kSetting{"setting", {"key", "value"}, {"why"}};
 const KeySet kShortfall{
@@ -82,6 +107,12 @@ const KeySet kTimeSplit{
     {"compute_s", "recompute_s", "collective_s", "pipeline_s", "data_parallel_s", "bubble_s"}};
 const KeySet kSearch{
     "search", {}, {"seconds", "ranks", "configurations", "tables", "cells", "rejected"}};
+const KeySet kPlacement{
+    "placement",
+    {},
+    {"rank_order", "hosts", "idle_hosts", "host_list", "segment_span", "segment_nodes", "groups"}};
+const KeySet kPlacedGroups{
+    "placed_groups", {"kind"}, {"groups", "members", "domains", "mixed_rails"}};
 }  // namespace plan_keys
 
 std::vector<KeySet> known_keys(const std::string& format) {
@@ -91,13 +122,14 @@ std::vector<KeySet> known_keys(const std::string& format) {
   }
   if (format == kClusterFormat) {
     using namespace cluster_keys;
-    return {kCluster, kDevice, kNetwork, kLevel};
+    return {kCluster, kDevice, kOtherDevice, kUnavailable, kNetwork, kLevel, kTorus,     kDimension,
+            kSlices,  kLinks,  kLinkDevice,  kLink,        kMatrix,  kSlurm, kSlurmLevel};
   }
   if (format == kPlanFormat) {
     using namespace plan_keys;
-    return {kPlan,    kThroughput,    kStrategy, kBatch,   kDevices,    kStage,
-            kTime,    kMemory,        kTarget,   kSetting, kVocabulary, kShortfall,
-            kRestart, kFewestDevices, kTooFew,   kWhatIf,  kTimeSplit,  kSearch};
+    return {kPlan,   kThroughput, kStrategy,  kBatch,      kDevices,   kStage,       kTime,
+            kMemory, kTarget,     kSetting,   kVocabulary, kShortfall, kRestart,     kFewestDevices,
+            kTooFew, kWhatIf,     kTimeSplit, kSearch,     kPlacement, kPlacedGroups};
   }
   return {};
 }

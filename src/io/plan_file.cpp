@@ -83,6 +83,12 @@ class PlanReader {
     if (const auto target = root_.find("target")) check_target(*target);
     check_numbers(root_, "vocabulary", plan_keys::kVocabulary);
     check_numbers(root_, "restart", plan_keys::kRestart);
+    if (const auto placement = root_.find("placement")) {
+      placement->expect(plan_keys::kPlacement);
+      if (const auto kinds = placement->find("groups")) {
+        for (const Field& kind : kinds->items()) kind.expect(plan_keys::kPlacedGroups);
+      }
+    }
     if (const auto shortfall = root_.find("shortfall")) shortfall->expect(plan_keys::kShortfall);
     if (const auto remarks = root_.find("remarks")) {
       for (const Field& remark : remarks->items()) remark.text();
@@ -367,6 +373,7 @@ class PlanWriter {
       out["vocabulary"] = {{"rows", table->rows}, {"padded_rows", table->padded_rows}};
     }
     if (notes_.restart) out["restart"] = restart();
+    if (notes_.placement) out["placement"] = placement();
     if (!notes_.remarks.empty()) out["remarks"] = notes_.remarks;
     out["search"] = search();
     return out;
@@ -448,6 +455,28 @@ class PlanWriter {
             {"host_memory_bytes", host > 0 ? number_to_json(host) : Output()}};
   }
 
+  Output placement() const {
+    const PlanNotes::Placement& p = *notes_.placement;
+    Output groups = Output::array();
+    for (const PlanNotes::Placement::Groups& kind : p.groups) {
+      Output domains = Output::object();
+      for (const auto& [name, count] : kind.domains) domains[name] = count;
+      Output entry{{"kind", kind.kind},
+                   {"groups", kind.groups},
+                   {"members", kind.members},
+                   {"domains", std::move(domains)}};
+      if (kind.mixed_rails) entry["mixed_rails"] = *kind.mixed_rails;
+      groups.push_back(std::move(entry));
+    }
+    return {{"rank_order", p.rank_order},
+            {"hosts", p.hosts},
+            {"idle_hosts", p.idle_hosts},
+            {"host_list", p.host_list.empty() ? Output() : Output(p.host_list)},
+            {"segment_span", p.segment_span > 0 ? Output(p.segment_span) : Output()},
+            {"segment_nodes", p.segment_nodes > 0 ? Output(p.segment_nodes) : Output()},
+            {"groups", std::move(groups)}};
+  }
+
   /// Of the weights of a stage, an iteration.
   std::int64_t weight_gathers(const model::StagePlan& stage) const {
     if (stage.zero == 0) return 0;
@@ -498,7 +527,8 @@ class PlanWriter {
             {"context_bytes", number_to_json(m.context_bytes)},
             {"communicator_bytes", number_to_json(m.communicator_bytes)},
             {"table_bytes", number_to_json(m.table_bytes)},
-            {"margin_bytes", number_to_json(m.margin_bytes)}};
+            {"margin_bytes", number_to_json(m.margin_bytes)},
+            {"limit_bytes", number_to_json(m.limit_bytes)}};
   }
 
   static Output stage_time(const model::StageTime& t) {

@@ -83,7 +83,10 @@ std::vector<std::int64_t> Cluster::host_sizes() const {
     return sizes;
   }
   std::int64_t size = 1;
-  if (const auto* hierarchy = std::get_if<HierarchySpec>(&network)) {
+  const auto* hierarchy = std::get_if<HierarchySpec>(&network);
+  if (places_per_host > 0) {
+    size = places_per_host;
+  } else if (hierarchy != nullptr) {
     const NetworkLevel& nearest = hierarchy->levels.front();
     if (!nearest.fanouts.empty()) return nearest.fanouts;
     size = nearest.fanout;

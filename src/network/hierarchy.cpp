@@ -1,10 +1,12 @@
 #include "network/hierarchy.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 #include "nestplan/util/errors.hpp"
+#include "network/uneven.hpp"
 
 namespace nestplan::network {
 namespace {
@@ -26,29 +28,57 @@ bool reaches_residue(std::int64_t offset, std::int64_t step, std::int64_t count,
   return false;
 }
 
+std::vector<std::int64_t> blocks_of(const model::HierarchySpec& spec) {
+  std::vector<std::int64_t> blocks;
+  std::int64_t size = 1;
+  for (const model::NetworkLevel& level : spec.levels) {
+    size *= level.fanout;
+    blocks.push_back(size);
+  }
+  return blocks;
+}
+
 }  // namespace
+
+Hierarchy::Hierarchy(const model::HierarchySpec& spec, std::span<const std::int64_t> smallest,
+                     std::span<const std::int64_t> largest)
+    : level_(spec.levels),
+      rates_(level_rates(spec.levels, smallest, largest)),
+      algorithm_(parse_algorithm(spec.collectives)) {
+  if (level_.empty()) throw InvalidInput("network.levels: at least one level is needed");
+  const auto reduces = [](const model::NetworkLevel& level) { return level.in_network_reduction; };
+  if (algorithm_ == Algorithm::kInNetwork && std::none_of(level_.begin(), level_.end(), reduces)) {
+    throw InvalidInput(
+        "network.collectives: \"in-network\" needs a level with \"in_network_reduction\": true");
+  }
+}
+
+std::vector<std::string> Hierarchy::domains() const {
+  std::vector<std::string> names;
+  for (const model::NetworkLevel& level : level_) names.push_back(level.name);
+  return names;
+}
+
+int Hierarchy::domain(const GroupShape& shape) const {
+  int farthest = 0;
+  for (int l = 0; l < tree_levels(); ++l) {
+    if (shape[static_cast<std::size_t>(l)] > 1) farthest = l;
+  }
+  return farthest;
+}
 
 HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec,
                                          std::optional<std::int64_t> limit)
-    : level_(spec.levels) {
-  if (spec.collectives != "hierarchical-ring") {
-    throw InvalidInput("network.collectives: unknown algorithm \"" + spec.collectives +
-                       "\" (known: \"hierarchical-ring\")");
-  }
-  if (level_.empty()) throw InvalidInput("network.levels: at least one level is needed");
-  std::int64_t size = 1;
-  for (std::size_t l = 0; l < level_.size(); ++l) {
-    size *= level_[l].fanout;
-    block_.push_back(size);
-    const double port = level_[l].bandwidth / level_[l].oversubscription;
-    beta_.push_back(l <= 1 ? port : std::min(beta_.back(), port));
-  }
-  devices_ = std::min(size, limit.value_or(size));
-}
+    : HierarchicalNetwork(spec, blocks_of(spec), limit) {}
 
-std::string HierarchicalNetwork::level_name(int level) const {
-  return level_[static_cast<std::size_t>(level)].name;
-}
+HierarchicalNetwork::HierarchicalNetwork(const model::HierarchySpec& spec,
+                                         std::vector<std::int64_t> blocks,
+                                         std::optional<std::int64_t> limit)
+    : Hierarchy(spec, blocks, blocks),
+      block_(std::move(blocks)),
+      devices_(std::min(block_.back(), limit.value_or(block_.back()))) {}
+
+std::string HierarchicalNetwork::level_name(int level) const { return tree_level(level).name; }
 
 void HierarchicalNetwork::append_starts(const PodLayout&, std::int64_t end,
                                         std::vector<std::int64_t>& starts) const {
@@ -59,20 +89,6 @@ std::int64_t HierarchicalNetwork::reach(int level) const {
   return block_[static_cast<std::size_t>(level) - 1];
 }
 
-std::vector<std::string> HierarchicalNetwork::domains() const {
-  std::vector<std::string> names;
-  for (const model::NetworkLevel& level : level_) names.push_back(level.name);
-  return names;
-}
-
-int HierarchicalNetwork::domain(const GroupShape& shape) const {
-  int farthest = 0;
-  for (int l = 0; l < levels(); ++l) {
-    if (shape[static_cast<std::size_t>(l)] > 1) farthest = l;
-  }
-  return farthest;
-}
-
 int HierarchicalNetwork::level(std::int64_t a, std::int64_t b) const {
   int l = 0;
   while (a / block_[static_cast<std::size_t>(l)] != b / block_[static_cast<std::size_t>(l)]) ++l;
@@ -81,18 +97,7 @@ int HierarchicalNetwork::level(std::int64_t a, std::int64_t b) const {
 
 double HierarchicalNetwork::transfer_s(double bytes, int level, std::int64_t unit) const {
   if (bytes <= 0) return 0;
-  double bandwidth = std::numeric_limits<double>::infinity();
-  const int first = level == 0 ? 0 : 1;
-  for (int l = first; l <= level; ++l) {
-    const auto index = static_cast<std::size_t>(l);
-    const std::int64_t inner = l == 0 ? 1 : block_[index - 1];
-    const auto senders = static_cast<double>(std::min(unit, inner));
-    const double port = level_[index].bandwidth;
-    const double uplink =
-        static_cast<double>(inner) * port / (level_[index].oversubscription * senders);
-    bandwidth = std::min({bandwidth, port, uplink});
-  }
-  return level_[static_cast<std::size_t>(level)].latency_s + bytes / bandwidth;
+  return tree_level(level).latency_s + bytes / path_bandwidth(rates(), level, unit);
 }
 
 GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) const {
@@ -117,32 +122,7 @@ GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) con
 
 CollectiveTime HierarchicalNetwork::collective(model::CollectiveOp op,
                                                const GroupShape& shape) const {
-  AffineTime time;
-  if (op == model::CollectiveOp::kAllToAll) {
-    double members = 1;
-    for (const std::int64_t m : shape) members *= static_cast<double>(m);
-    double inside = 1;  // P_(i-1), with P_(-1) = 1: the device itself
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      const auto m = static_cast<double>(shape[i]);
-      time.per_byte_s = std::max(time.per_byte_s, (inside * m - inside) / (members * beta_[i]));
-      time.fixed_s += (m - 1) * level_[i].latency_s;
-      inside *= m;
-    }
-    return time;
-  }
-  // One pass over the rings, as all_gather and reduce_scatter do; all_reduce takes two.
-  double share = 1;  // V_i / V
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const auto m = static_cast<double>(shape[i]);
-    time.per_byte_s += (m - 1) / m * share / beta_[i];
-    time.fixed_s += (m - 1) * level_[i].latency_s;
-    share /= m;
-  }
-  if (op == model::CollectiveOp::kAllReduce) {
-    time.per_byte_s *= 2;
-    time.fixed_s *= 2;
-  }
-  return time;
+  return collective_time(algorithm(), rates(), op, shape);
 }
 
 int HierarchicalNetwork::link_level(const PodLayout& pods, std::int64_t from, std::int64_t to,
@@ -175,6 +155,21 @@ bool HierarchicalNetwork::shapes_repeat(const PodLayout& pods, std::int64_t unit
     if (across_pods && !nested(pods.pod_size, block_[l])) return false;
   }
   return true;
+}
+
+std::unique_ptr<Network> make_hierarchy(const model::HierarchySpec& spec,
+                                        std::optional<std::int64_t> limit) {
+  model::HierarchySpec regular = spec;
+  for (model::NetworkLevel& level : regular.levels) {
+    const std::vector<std::int64_t>& counts = level.fanouts;
+    const bool alike =
+        std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
+    if (!alike || level.rails != model::Rails::kNone) {
+      return std::make_unique<UnevenHierarchy>(spec, limit);
+    }
+    if (!counts.empty()) level.fanout = counts.front();
+  }
+  return std::make_unique<HierarchicalNetwork>(regular, limit);
 }
 
 }  // namespace nestplan::network

@@ -1,29 +1,52 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "nestplan/network/network.hpp"
+#include "network/algorithms.hpp"
+#include "network/level_rates.hpp"
 
 namespace nestplan::network {
 
-/// A tree of levels (`"kind": "hierarchy"`), numbered so that every block is an interval.
+/// What trees of levels (`"kind": "hierarchy"`) have in common, whether or not their blocks are of
+/// one size. Every block is an interval of devices; the last level is one block.
+///
+/// A group's shape begins with `(m_0, …, m_(L-1))`: `m_0` the most members in one level-0 block,
+/// `m_i` the most level-(i-1) blocks with members inside one level-i block.
+class Hierarchy : public Network {
+ public:
+  std::vector<std::string> domains() const override;
+  int domain(const GroupShape& shape) const override;
+
+ protected:
+  /// `smallest[l]` and `largest[l]`: the devices of blocks of level `l`. Throws InvalidInput for an
+  /// algorithm that is not known or that the levels cannot carry out.
+  Hierarchy(const model::HierarchySpec& spec, std::span<const std::int64_t> smallest,
+            std::span<const std::int64_t> largest);
+
+  int tree_levels() const { return static_cast<int>(level_.size()); }
+  const model::NetworkLevel& tree_level(int level) const {
+    return level_[static_cast<std::size_t>(level)];
+  }
+  std::span<const LevelRates> rates() const { return rates_; }
+  Algorithm algorithm() const { return algorithm_; }
+
+ private:
+  std::vector<model::NetworkLevel> level_;
+  std::vector<LevelRates> rates_;
+  Algorithm algorithm_;
+};
+
+/// A tree whose blocks are all alike.
 ///
 /// Level `l` joins `f_l` blocks into blocks of `n_l = f_0·…·f_l` devices. A block of level `l-1`
 /// has an uplink of `n_(l-1)·b_l/o_l`; `x` devices of it that send at once get `B_l(x) = min(b_l,
-/// n_(l-1)·b_l/(o_l·x))` each. Traffic with lca `l ≥ 1` crosses levels `1 … l`.
-///
-/// A group's shape is `(m_0, …, m_(L-1))`: `m_0` the most members in one level-0 block, `m_i` the
-/// most level-(i-1) blocks with members inside one level-i block.
-///
-/// Collectives, algorithm `hierarchical-ring` (ring per level from the inside out, as in the
-/// two-level all-reduce of Jia et al., arXiv 1807.11205, generalised to any depth; bandwidth terms
-/// of a ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009), with `β_0 = b_0/o_0`,
-/// `β_i = min_(1≤j≤i) b_j/o_j`:
-/// - all_reduce(V) = Σ_i [2(m_i-1)/m_i·V_i/β_i + 2(m_i-1)·a_i], V_0 = V, V_(i+1) = V_i/m_i
-/// - all_gather(V) = reduce_scatter(V) = all_reduce(V)/2
-/// - all_to_all(V) = max_i [V(P_i-P_(i-1))/(P_(L-1)·β_i)] + Σ_i (m_i-1)·a_i, P_i = m_0·…·m_i
-class HierarchicalNetwork final : public Network {
+/// n_(l-1)·b_l/(o_l·x))` each. Traffic with lca `l ≥ 1` crosses levels `1 … l`. For ports and
+/// background traffic see LevelRates, for collectives Algorithm.
+class HierarchicalNetwork final : public Hierarchy {
  public:
   /// Of a network with a limit, the first devices are there, in blocks that may be partly empty.
   /// Throws InvalidInput for an algorithm that is not known.
@@ -42,18 +65,22 @@ class HierarchicalNetwork final : public Network {
   double transfer_s(double bytes, int level, std::int64_t unit) const override;
   GroupShape shape(std::span<const std::int64_t> members) const override;
   CollectiveTime collective(model::CollectiveOp op, const GroupShape& shape) const override;
-  std::vector<std::string> domains() const override;
-  int domain(const GroupShape& shape) const override;
   int link_level(const PodLayout& pods, std::int64_t from, std::int64_t to,
                  std::int64_t unit) const override;
   std::int64_t shape_period() const override;
   bool shapes_repeat(const PodLayout& pods, std::int64_t unit, bool across_pods) const override;
 
  private:
-  std::vector<model::NetworkLevel> level_;
+  HierarchicalNetwork(const model::HierarchySpec& spec, std::vector<std::int64_t> blocks,
+                      std::optional<std::int64_t> limit);
+
   std::vector<std::int64_t> block_;  ///< n_l
   std::int64_t devices_ = 0;
-  std::vector<double> beta_;  ///< β_l
 };
+
+/// The network of a hierarchy: a HierarchicalNetwork where blocks are alike and no level has rails,
+/// else an UnevenHierarchy.
+std::unique_ptr<Network> make_hierarchy(const model::HierarchySpec& spec,
+                                        std::optional<std::int64_t> limit);
 
 }  // namespace nestplan::network

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nestplan/network/torus.hpp"
+#include "network/available.hpp"
 #include "network/hierarchy.hpp"
 
 namespace nestplan::network {
@@ -19,9 +21,23 @@ int Network::link_level(const PodLayout& pods, std::int64_t from, std::int64_t t
   return worst;
 }
 
+namespace {
+
+/// The network between all places, or the first so many of them.
+std::unique_ptr<Network> make_whole(const model::Cluster& cluster,
+                                    std::optional<std::int64_t> limit) {
+  if (const auto* torus = std::get_if<model::TorusSpec>(&cluster.network)) {
+    return make_torus(*torus, limit);
+  }
+  return make_hierarchy(cluster.hierarchy(), limit);
+}
+
+}  // namespace
+
 std::unique_ptr<Network> make_network(const model::Cluster& cluster) {
-  return std::make_unique<HierarchicalNetwork>(std::get<model::HierarchySpec>(cluster.network),
-                                               cluster.limit);
+  if (cluster.unavailable.empty()) return make_whole(cluster, cluster.limit);
+  return std::make_unique<AvailableNetwork>(make_whole(cluster, std::nullopt),
+                                            cluster.places_of_devices());
 }
 
 }  // namespace nestplan::network

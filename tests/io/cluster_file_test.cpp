@@ -75,6 +75,96 @@ TEST(ClusterFile, FirstDevicesAlone) {
   expect_contains(error_with("/network/devices", 0), "c.json: network.devices: ");
 }
 
+/// A document with three levels: nodes of `fanout`, the given keys on the second level.
+Json three_levels(const Json& fanout, const Json& second = Json::object()) {
+  Json document = test::sample_cluster();
+  Json& levels = document["network"]["levels"];
+  levels[0]["fanout"] = fanout;
+  levels[1].update(second);
+  levels.push_back(
+      {{"name", "spine"}, {"fanout", 2}, {"bandwidth", "50 GB/s"}, {"latency", "10 us"}});
+  return document;
+}
+
+TEST(ClusterFile, ListsOfUnevenBlocks) {
+  const model::Cluster cluster = parse(three_levels({8, 8, 4, 2, 8}, {{"fanout", {3, 2}}}));
+  const auto& levels = cluster.hierarchy().levels;
+  EXPECT_EQ(levels[0].fanouts, (std::vector<std::int64_t>{8, 8, 4, 2, 8}));
+  EXPECT_EQ(levels[0].fanout, 8);
+  EXPECT_EQ(levels[1].fanouts, (std::vector<std::int64_t>{3, 2}));
+  EXPECT_EQ(levels[1].fanout, 3);
+  EXPECT_TRUE(levels[2].fanouts.empty());
+  EXPECT_EQ(cluster.places(), 30);
+  EXPECT_EQ(cluster.host_sizes(), (std::vector<std::int64_t>{8, 8, 4, 2, 8}));
+}
+
+TEST(ClusterFile, ListsOfEqualBlocksAreANumber) {
+  EXPECT_EQ(parse(three_levels({8, 8, 8, 8}, {{"fanout", {2, 2}}})).hierarchy(),
+            parse(three_levels(8, {{"fanout", 2}})).hierarchy());
+}
+
+TEST(ClusterFile, ListsOfBlocksMustAddUp) {
+  const auto message = [](const Json& fanout, const Json& second) {
+    return message_of([&] { parse(three_levels(fanout, {{"fanout", second}})); });
+  };
+  EXPECT_EQ(message({8, 8, 4}, 2),
+            "c.json: network.levels[0].fanout: lists 3 blocks, but the levels above have 4");
+  EXPECT_EQ(message({8, 8, 4}, {1, 3}),
+            "c.json: network.levels[0].fanout: lists 3 blocks, but the levels above have 4");
+  EXPECT_EQ(message(8, {1, 3, 1}),
+            "c.json: network.levels[1].fanout: lists 3 blocks, but the levels above have 2");
+  expect_contains(message(8, Json::array()), "levels[1].fanout: must list at least one block");
+  expect_contains(message({8, 0, 4, 8}, 2), "levels[0].fanout[1]: must be at least 1");
+  expect_contains(error_with("/network/levels/1/fanout", {4, 4}),
+                  "levels[1].fanout: lists 2 blocks, but the last level is one block");
+  expect_contains(message({2000000000, 2000000000, 1, 1}, 2), "the fan-outs make more than");
+}
+
+TEST(ClusterFile, PortsBackgroundAndReduction) {
+  const model::Cluster cluster =
+      parse(three_levels(8, {{"nics", 4}, {"background", 0.3}, {"in_network_reduction", true}}));
+  const model::NetworkLevel& level = cluster.hierarchy().levels[1];
+  EXPECT_EQ(level.ports, 4);
+  EXPECT_EQ(level.background, 0.3);
+  EXPECT_TRUE(level.in_network_reduction);
+  EXPECT_EQ(cluster.hierarchy().levels[0].ports, 0);
+  EXPECT_EQ(cluster.hierarchy().levels[0].background, 0);
+  EXPECT_FALSE(cluster.hierarchy().levels[0].in_network_reduction);
+  expect_contains(error_with("/network/levels/0/nics", 4),
+                  "c.json: network.levels[0].nics: is what a block of the level below has");
+  expect_contains(error_with("/network/levels/1/nics", 0), "levels[1].nics: must be at least 1");
+  expect_contains(error_with("/network/levels/1/background", 1),
+                  "levels[1].background: must be below 1");
+  expect_contains(error_with("/network/levels/1/background", -0.1), "levels[1].background: must");
+  expect_contains(error_with("/network/levels/1/in_network_reduction", "yes"),
+                  "levels[1].in_network_reduction: must be");
+}
+
+TEST(ClusterFile, Rails) {
+  const auto rails = [](const char* text) {
+    return parse(three_levels(8, {{"rails", text}})).hierarchy().levels[1].rails;
+  };
+  EXPECT_EQ(rails("joined"), model::Rails::kJoined);
+  EXPECT_EQ(rails("isolated"), model::Rails::kIsolated);
+  expect_contains(
+      error_with("/network/levels/1/rails", "isolate"),
+      "c.json: network.levels[1].rails: unknown kind of rails \"isolate\" (did you mean "
+      "\"isolated\"?)");
+  expect_contains(error_with("/network/levels/1/rails", "joined"),
+                  "levels[1].rails: joined rails meet on the level above, and there is none");
+  expect_contains(error_with("/network/levels/0/rails", "isolated"),
+                  "levels[0].rails: only the second level, right above the nodes, has rails");
+  EXPECT_EQ(parse([] {
+              Json document = test::sample_cluster();
+              document["network"]["levels"][1]["rails"] = "isolated";
+              return document;
+            }())
+                .hierarchy()
+                .levels[1]
+                .rails,
+            model::Rails::kIsolated);
+}
+
 TEST(ClusterFile, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_with("/nmae", "x"), "c.json: unknown key \"nmae\" (did you mean \"name\"?)");
   EXPECT_EQ(error_with("/device/memry", "1 GB"),

@@ -5,12 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nestplan/cost/restart.hpp"
 #include "nestplan/model/cluster.hpp"
 #include "nestplan/model/graph.hpp"
 #include "nestplan/model/plan.hpp"
+#include "nestplan/model/plan_outline.hpp"
 
 namespace nestplan::io {
 
@@ -37,6 +39,11 @@ model::PartialPlan read_plan(const std::filesystem::path& path, const model::Gra
 model::PartialPlan parse_plan(std::string_view text, const std::string& file,
                               const model::Graph& graph);
 
+/// Reads of a `nestplan.plan/1` file where its stages stand, for which no graph is needed; of an
+/// infeasible plan only why. Plans that leave positions or degrees open are refused.
+model::PlanOutline read_plan_outline(const std::filesystem::path& path);
+model::PlanOutline parse_plan_outline(std::string_view text, const std::string& file);
+
 /// A graph as a `nestplan.graph/1` document; `read_graph` of it gives the same graph back.
 std::string graph_to_json(const model::Graph& graph);
 
@@ -59,7 +66,26 @@ struct PlanNotes {
     std::int64_t rows = 0;
     std::int64_t padded_rows = 0;
   };
+  /// How the plan's ranks lie on the cluster.
+  struct Placement {
+    struct Groups {
+      std::string kind;  ///< "tp", "cp", "ep", "dp", "edp", "pp"
+      std::int64_t groups = 0;
+      std::int64_t members = 0;  ///< of the largest
+      /// Domains of the network, innermost first, with the groups for which each is just enough.
+      std::vector<std::pair<std::string, std::int64_t>> domains;
+      std::optional<std::int64_t> mixed_rails;  ///< groups that change rails, where there are some
+    };
+    std::string rank_order;
+    std::int64_t hosts = 0;  ///< with a rank
+    std::int64_t idle_hosts = 0;
+    std::string host_list;           ///< of hosts with a rank, as Slurm writes it; may be empty
+    std::int64_t segment_span = 0;   ///< nodes that an expert group spans, if more than one
+    std::int64_t segment_nodes = 0;  ///< that Slurm has to keep together; 0: none
+    std::vector<Groups> groups;
+  };
   std::optional<Vocabulary> vocabulary;
+  std::optional<Placement> placement;
   std::optional<cost::Restart> restart;
   std::vector<std::string> remarks;
 };

@@ -20,14 +20,15 @@ extern const KeySet kGraph, kStrategy, kLayer, kCost, kCollective, kEdge, kTie, 
 
 /// Objects of a `nestplan.cluster/1` document.
 namespace cluster_keys {
-extern const KeySet kCluster, kDevice, kNetwork, kLevel;
+extern const KeySet kCluster, kDevice, kOtherDevice, kUnavailable, kNetwork, kLevel, kTorus,
+    kDimension, kSlices, kLinks, kLinkDevice, kLink, kMatrix, kSlurm, kSlurmLevel;
 }
 
 /// Objects of a `nestplan.plan/1` document.
 namespace plan_keys {
 extern const KeySet kPlan, kThroughput, kStrategy, kBatch, kDevices, kStage, kTime, kMemory,
     kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf,
-    kTimeSplit, kSearch;
+    kTimeSplit, kSearch, kPlacement, kPlacedGroups;
 }
 
 inline constexpr const char* kGraphFormat = "nestplan.graph/1";

@@ -61,6 +61,9 @@ struct TorusDimension {
   double bandwidth = 0;   ///< bytes/s of one link, per direction
   double latency_s = 0;   ///< of one hop
   double background = 0;  ///< share of the bandwidth that others take; [0, 1)
+  /// Of slices rather than of devices, the last dimension only: a switched network joins all of
+  /// them, one hop apart and with `bandwidth` for every device.
+  bool switched = false;
   bool operator==(const TorusDimension&) const = default;
 };
 
@@ -112,8 +115,9 @@ struct Cluster {
   std::vector<TypeRun> types{};  ///< ascending, disjoint; elsewhere are devices of the first type
   std::vector<PlaceRun> unavailable{};  ///< ascending, disjoint
   std::optional<std::int64_t> limit{};  ///< only the first so many of the available devices; ≥ 1
-  /// In the order of their places, all of them; empty: every block of the nearest level is one.
+  /// In the order of their places, all of them; empty: every `places_per_host` are one.
   std::vector<Host> hosts{};
+  std::int64_t places_per_host = 0;  ///< 0: as many as a block of the nearest level has
 
   /// Of the network, available or not.
   std::int64_t places() const;

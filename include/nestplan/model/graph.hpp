@@ -24,6 +24,14 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
+/// Times of a layer per micro-batch on devices of one type, without its collectives.
+struct LayerTimes {
+  double forward_s = 0;
+  double backward_s = 0;
+  double selective_s = 0;  ///< what selective recomputation computes again
+  bool operator==(const LayerTimes&) const = default;
+};
+
 /// Cost of one layer under one strategy: per device, and per micro-batch where it is a time or an
 /// activation.
 struct LayerCost {
@@ -41,7 +49,14 @@ struct LayerCost {
   double working_bytes = 0;  ///< held only while the layer computes, once: logits and loss
   /// Of `parameters`: those in tables over the vocabulary. A note for accounts of memory.
   double table_parameters = 0;
+  /// On devices of the cluster's further types, in their order; empty: as on the first.
+  std::vector<LayerTimes> others{};
 
+  /// On devices of a type, see Cluster::type.
+  LayerTimes times(int type) const {
+    if (type == 0 || others.empty()) return {forward_s, backward_s, selective_s};
+    return others[static_cast<std::size_t>(type) - 1];
+  }
   double selectively_kept() const { return selective_bytes.value_or(activation_bytes); }
   bool operator==(const LayerCost&) const = default;
 };

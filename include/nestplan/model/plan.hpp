@@ -39,6 +39,21 @@ struct StageConstraints {
     std::int64_t stage = 0;
     bool operator==(const Pin&) const = default;
   };
+  /// A stage that starts at a position of its pod, numbered like Pin::stage. The position need not
+  /// be one that a gap leads to.
+  struct Place {
+    std::int64_t stage = 0;
+    std::int64_t position = 0;
+    bool operator==(const Place&) const = default;
+  };
+  /// Groups of devices that can be asked to stay together: of a strategy, or a whole pod.
+  enum class Scope : std::uint8_t { kTensor, kContext, kExpert, kData, kPod };
+  /// All groups of a kind stay inside one block each of a domain of the network.
+  struct Confinement {
+    Scope scope = Scope::kTensor;
+    std::string domain;  ///< see network::Network::domains
+    bool operator==(const Confinement&) const = default;
+  };
   /// How many counted layers (see Layer::counted) stages hold.
   enum class Layout : std::uint8_t {
     kAny,
@@ -51,10 +66,14 @@ struct StageConstraints {
   std::optional<std::int64_t> first, last;  ///< counted layers of the first and of the last stage
   std::optional<std::int64_t> least, most;  ///< counted layers of any stage
   Layout layout = Layout::kAny;
+  std::vector<Place> places;
+  std::vector<Confinement> confined;
 
+  /// Neither about what stages hold nor about single ones.
   bool none() const { return none_but_layout() && layout == Layout::kAny; }
   bool none_but_layout() const {
-    return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most;
+    return pins.empty() && together.empty() && cuts.empty() && !first && !last && !least && !most &&
+           places.empty();
   }
   bool operator==(const StageConstraints&) const = default;
 };
@@ -114,6 +133,7 @@ struct StageMemory {
   double communicator_bytes = 0;
   double table_bytes = 0;   ///< a note: weights of tables over the vocabulary, in `weight_bytes`
   double margin_bytes = 0;  ///< left free of what the device has; not in the total
+  double limit_bytes = 0;   ///< what the total must not exceed, on the smallest of the devices
 };
 
 struct StagePlan {

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "io/json.hpp"
+#include "nestplan/cost/profile.hpp"
+#include "nestplan/io/files.hpp"
+#include "nestplan/model/names.hpp"
+
+namespace nestplan::io {
+namespace {
+
+/// What plans written by hand may leave open.
+Field chosen(const Field& parent, const std::string& key) {
+  if (const auto field = parent.find(key)) return *field;
+  parent.fail(
+      fmt::format("\"{}\" is missing, the plan leaves it open (nestplan evaluate PLAN … "
+                  "-o FILE chooses it)",
+                  key));
+}
+
+model::StageOutline read_stage(const Field& field, std::int64_t dp_inner) {
+  field.expect(plan_keys::kStage);
+  model::StageOutline stage;
+  stage.position = chosen(field, "position").integer(0, kMostDevices);
+  stage.tp = chosen(field, "tp").integer(1, kMostDegree);
+  stage.cp = chosen(field, "cp").integer(1, kMostDegree);
+  stage.ep = chosen(field, "ep").integer(1, kMostDegree);
+  const auto degrees = cost::parse_strategy_id(field.at("strategy").text());
+  stage.etp = degrees ? degrees->etp : stage.tp;
+  const Field devices = chosen(field, "devices");
+  const double unit = static_cast<double>(stage.tp * stage.cp) * static_cast<double>(dp_inner);
+  if (static_cast<double>(devices.integer(1, kMostDevices)) != unit) {
+    devices.fail(
+        fmt::format("is {}, but tp times cp times dp_inner is {}", devices.json().dump(), unit));
+  }
+  return stage;
+}
+
+void read_degrees(const Field& field, model::PlanOutline& plan) {
+  field.expect(plan_keys::kStrategy);
+  plan.dp_inner = chosen(field, "dp_inner").integer(1, kMostDevices);
+  plan.dp_outer = chosen(field, "dp_outer").integer(1, kMostDevices);
+  const std::int64_t dp = field.at("dp").integer(1, kMostDevices);
+  if (plan.dp() == dp) return;  // both factors are below 2^31
+  field.at("dp").fail(fmt::format("is {}, but dp_inner times dp_outer is {}", dp, plan.dp()));
+}
+
+model::PlanOutline to_outline(const Document& document) {
+  const Field root = document.root_of(kPlanFormat);
+  root.expect(plan_keys::kPlan);
+  model::PlanOutline plan;
+  if (const auto status = root.find("status")) plan.status = status->named(model::parse_status);
+  if (const auto reason = root.find("reason")) plan.reason = reason->text();
+  if (const auto name = root.find("model")) plan.model = name->text();
+  if (const auto devices = root.find("devices")) {
+    devices->expect(plan_keys::kDevices);
+    const auto total = devices->find("total");
+    if (total && !total->is_null()) plan.devices = total->integer(1, kMostDevices);
+  }
+  if (plan.status == model::Status::kInfeasible) return plan;
+  read_degrees(root.at("strategy"), plan);
+  const Field stages = root.at("stages");
+  for (const Field& stage : stages.items()) plan.stages.push_back(read_stage(stage, plan.dp_inner));
+  if (plan.stages.empty()) stages.fail("must have at least one stage (this is not a plan)");
+  return plan;
+}
+
+}  // namespace
+
+model::PlanOutline read_plan_outline(const std::filesystem::path& path) {
+  return to_outline(Document::read(path));
+}
+
+model::PlanOutline parse_plan_outline(std::string_view text, const std::string& file) {
+  return to_outline(Document(text, file));
+}
+
+}  // namespace nestplan::io
