@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -314,15 +315,24 @@ struct Compute {
   double selective_s = 0;
 };
 
-Compute compute_of(const model::Graph& graph, const PlacedStage& stage) {
-  Compute sum;
-  for (const int layer : stage.layers) {
-    const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
-    sum.forward_s += cost.forward_s;
-    sum.backward_s += cost.backward_s;
-    sum.selective_s += cost.selective_s;
+/// In each phase the stage is as slow as its slowest type of devices.
+Compute compute_of(const model::Graph& graph, const PlacedStage& stage,
+                   const std::set<int>& types) {
+  Compute slowest;
+  for (const int type : types) {
+    Compute sum;
+    for (const int layer : stage.layers) {
+      const model::LayerTimes times =
+          graph.layers[idx(layer)].costs[idx(stage.strategy)]->times(type);
+      sum.forward_s += times.forward_s;
+      sum.backward_s += times.backward_s;
+      sum.selective_s += times.selective_s;
+    }
+    slowest.forward_s = std::max(slowest.forward_s, sum.forward_s);
+    slowest.backward_s = std::max(slowest.backward_s, sum.backward_s);
+    slowest.selective_s = std::max(slowest.selective_s, sum.selective_s);
   }
-  return sum;
+  return slowest;
 }
 
 /// Members of `tie` among the layers of a stage.
@@ -445,6 +455,7 @@ class Evaluation {
  public:
   Evaluation(const model::Problem& problem, const network::Network& network, PlacedPlan plan)
       : problem_(problem), graph_(problem.graph), network_(network), plan_(std::move(plan)) {
+    types_ = problem.cluster.types_of_devices();
     check_degrees(plan_, problem.options);
     if (plan_.stages.empty()) throw InvalidInput("plan: stages: empty (at least one is needed)");
     check_chunks(plan_);
@@ -598,6 +609,28 @@ class Evaluation {
     return shard_groups(span, plan_.dp, frame_.dp_inner, strategy(stage).cp, strategy(stage).ep);
   }
 
+  /// Types of the devices that the stage has over all pods.
+  std::set<int> types_of(std::size_t stage) const {
+    if (types_.empty()) return {0};
+    std::set<int> types;
+    for (std::int64_t pod = 0; pod < frame_.dp_outer; ++pod) {
+      const std::int64_t first = pod * frame_.pod_size + plan_.stages[stage].position;
+      for (std::int64_t r = 0; r < unit(stage) && first + r < frame_.devices; ++r) {
+        types.insert(types_[idx(first + r)]);
+      }
+    }
+    return types.empty() ? std::set<int>{0} : types;
+  }
+
+  /// Bytes of the smallest of the stage's devices.
+  double usable_bytes(std::size_t stage) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const int type : types_of(stage)) {
+      least = std::min(least, problem_.cluster.type(type).usable_bytes());
+    }
+    return least;
+  }
+
   InFlight in_flight_of(std::size_t stage) const {
     const auto place = static_cast<std::int64_t>(stages() - stage);
     if (vpp() == 1) {
@@ -642,23 +675,27 @@ class Evaluation {
       memory.table_bytes +=
           w * graph_.layers[idx(layer)].costs[idx(placed.strategy)]->table_parameters;
     }
-    const double usable = problem_.cluster.device.usable_bytes();
-    memory.margin_bytes = std::floor(usable) - memory_limit(usable, problem_.options.reserve);
+    const double usable = usable_bytes(stage);
+    memory.limit_bytes = memory_limit(usable, problem_.options.reserve);
+    memory.margin_bytes = std::floor(usable) - memory.limit_bytes;
   }
 
   void fill_memory() {
-    const double usable =
-        memory_limit(problem_.cluster.device.usable_bytes(), problem_.options.reserve);
     std::size_t worst = 0;
     std::size_t too_big = 0;
+    const auto excess = [this](std::size_t s) {
+      const model::StageMemory& memory = result_.stages[s].memory;
+      return memory.total_bytes - memory.limit_bytes;
+    };
     for (std::size_t s = 0; s < stages(); ++s) {
       model::StagePlan& stage = result_.stages[s];
       stage.memory = memory_of(s, stage.recompute, stage.zero, stage.shard);
-      if (stage.memory.total_bytes > usable) ++too_big;
-      if (stage.memory.total_bytes > result_.stages[worst].memory.total_bytes) worst = s;
+      if (excess(s) > 0) ++too_big;
+      if (excess(s) > excess(worst)) worst = s;
     }
     if (too_big == 0) return;
     const double need = result_.stages[worst].memory.total_bytes;
+    const double usable = result_.stages[worst].memory.limit_bytes;
     refuse(stage_name(worst) + " needs " + bytes_str(need) + " bytes of memory per device, " +
            bytes_str(need - usable) + " more than the " + bytes_str(usable) + " there are" +
            margin_note() +
@@ -704,7 +741,7 @@ class Evaluation {
     const double backward = layer_collectives_s(graph_, stage, model::Phase::kBackward, groups);
     const bool recompute = stage.recompute == model::Recompute::kFull;
     const bool selective = stage.recompute == model::Recompute::kSelective;
-    compute_[s] = compute_of(graph_, stage);
+    compute_[s] = compute_of(graph_, stage, types_of(s));
 
     model::StageTime& time = result_.stages[s].time;
     time.forward_s = compute_[s].forward_s + forward;
@@ -814,6 +851,7 @@ class Evaluation {
   PlacedPlan plan_;
   std::vector<int> part_of_;
   Frame frame_;
+  std::vector<std::uint8_t> types_;  ///< by device; empty: of one type
   std::vector<Compute> compute_;
   model::Plan result_;
 };

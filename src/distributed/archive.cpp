@@ -41,11 +41,17 @@ void serialize(Archive& archive, nestplan::model::Collective& collective, const 
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::LayerTimes& times, const unsigned) {
+  auto& [forward, backward, selective] = times;
+  exchange(archive, forward, backward, selective);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::LayerCost& cost, const unsigned) {
   auto& [forward, backward, parameters, experts, activation, checkpoint, collectives, selective,
-         selective_s, working, table] = cost;
+         selective_s, working, table, others] = cost;
   exchange(archive, forward, backward, parameters, experts, activation, checkpoint, collectives,
-           selective, selective_s, working, table);
+           selective, selective_s, working, table, others);
 }
 
 template <class Archive>
@@ -108,8 +114,8 @@ void serialize(Archive& archive, nestplan::model::HierarchySpec& network, const 
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::TorusDimension& dimension, const unsigned) {
-  auto& [name, size, wrap, bandwidth, latency, background] = dimension;
-  exchange(archive, name, size, wrap, bandwidth, latency, background);
+  auto& [name, size, wrap, bandwidth, latency, background, switched] = dimension;
+  exchange(archive, name, size, wrap, bandwidth, latency, background, switched);
 }
 
 template <class Archive>
@@ -149,8 +155,10 @@ void serialize(Archive& archive, nestplan::model::Host& host, const unsigned) {
 
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Cluster& cluster, const unsigned) {
-  auto& [name, device, network, host_memory, others, types, unavailable, limit, hosts] = cluster;
-  exchange(archive, name, device, network, host_memory, others, types, unavailable, limit, hosts);
+  auto& [name, device, network, host_memory, others, types, unavailable, limit, hosts, per_host] =
+      cluster;
+  exchange(archive, name, device, network, host_memory, others, types, unavailable, limit, hosts,
+           per_host);
 }
 
 template <class Archive>
@@ -172,9 +180,22 @@ void serialize(Archive& archive, nestplan::model::StageConstraints::Pin& pin, co
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::StageConstraints::Place& place, const unsigned) {
+  auto& [stage, position] = place;
+  exchange(archive, stage, position);
+}
+
+template <class Archive>
+void serialize(Archive& archive, nestplan::model::StageConstraints::Confinement& confinement,
+               const unsigned) {
+  auto& [scope, domain] = confinement;
+  exchange(archive, scope, domain);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::StageConstraints& stages, const unsigned) {
-  auto& [pins, together, cuts, first, last, least, most, layout] = stages;
-  exchange(archive, pins, together, cuts, first, last, least, most, layout);
+  auto& [pins, together, cuts, first, last, least, most, layout, places, confined] = stages;
+  exchange(archive, pins, together, cuts, first, last, least, most, layout, places, confined);
 }
 
 template <class Archive>

@@ -211,10 +211,11 @@ std::string describe(const Instance& instance, const Tightest& best) {
   return fmt::format(
       "memory: the plan that comes nearest (strategy {}, micro-batch {}, dp {}, {} stage{}) needs "
       "{:.0f} bytes ({:.2f} GiB) on stage {} ({}), {:.0f} bytes ({:.2f} GiB) more than the {:.0f} "
-      "bytes ({:.2f} GiB) a device has",
+      "bytes ({:.2f} GiB) {} has",
       strategy.id, c.micro_batch, c.dp, stages, stages == 1 ? "" : "s", most, most / kGiB,
       fullest + 1, describe_layers(instance, best.chain[at(fullest)], best.chain[at(fullest + 1)]),
-      most - usable, (most - usable) / kGiB, usable, usable / kGiB);
+      most - usable, (most - usable) / kGiB, usable, usable / kGiB,
+      instance.one_type() ? "a device" : "the largest type of devices");
 }
 
 /// Why stages with equally many counted layers cannot be had with any number of stages that is
@@ -285,7 +286,10 @@ std::string explain_illegal(const Instance& instance) {
 /// The least memory of a device, in whole bytes, of which a plan may use `bytes`.
 double memory_to_hold(const model::Problem& problem, double bytes) {
   const model::MemoryReserve& reserve = problem.options.reserve;
-  const double reserved = problem.cluster.device.reserved_bytes;
+  double reserved = problem.cluster.device.reserved_bytes;
+  for (const model::Device& other : problem.cluster.other_devices) {
+    reserved = std::max(reserved, other.reserved_bytes);
+  }
   const auto holds = [&](double memory) {
     return cost::memory_limit(memory - reserved, reserve) >= bytes;
   };
@@ -327,7 +331,10 @@ model::MemoryShortfall shortfall_of(const Instance& instance, double required_by
   missing.required_bytes = required_bytes;
   missing.available_bytes = instance.usable_bytes();
   missing.state_bytes = least_parameters(problem.graph) * (weight + gradient + optimizer);
-  const double device = problem.cluster.device.usable_bytes();
+  double device = 0;
+  for (int type = 0; type < problem.cluster.type_count(); ++type) {
+    device = std::max(device, problem.cluster.type(type).usable_bytes());
+  }
   if (device > 0) {
     missing.least_devices = static_cast<std::int64_t>(std::ceil(missing.state_bytes / device));
   }
@@ -380,9 +387,28 @@ Infeasibility explain(const Instance& instance, bool sure) {
           missing};
 }
 
+/// Whether there are demands on places, and a plan fits without them.
+bool fits_anywhere(const Instance& instance) {
+  model::Problem relaxed = instance.problem();
+  model::StageConstraints& rules = relaxed.options.stages;
+  if (rules.places.empty() && rules.confined.empty()) return false;
+  rules.places.clear();
+  rules.confined.clear();
+  bool found = false;
+  SearchSettings settings;
+  settings.progress = [&found](const Progress& progress) { found = found || progress.best_s > 0; };
+  settings.stop_requested = [&found] { return found; };
+  return solve(relaxed, instance.network(), settings).status != model::Status::kInfeasible;
+}
+
 }  // namespace
 
 Infeasibility explain_infeasible(const Instance& instance) {
+  if (fits_anywhere(instance)) {
+    return {
+        "placement: no plan keeps every group inside its domain and every stage where it is put; "
+        "least change: drop some of these demands, without them a plan fits"};
+  }
   // All pairs of downsets are looked at; with too many of them, those of the layers in a row.
   constexpr std::int64_t kMostDownsets = 2000;
   const Lattice& lattice = instance.lattice();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
 #include "solver/rules.hpp"
 
 namespace nestplan::solver {
@@ -128,18 +129,18 @@ Instance::Instance(const model::Problem& problem, const network::Network& networ
       lattice_(std::move(lattice)),
       scale_(horizon_s > 0 ? horizon_s : horizon_seconds(problem.graph, network)),
       strategies_(problem.graph.strategies.size()),
-      usable_bytes_(
-          cost::memory_limit(problem.cluster.device.usable_bytes(), problem.options.reserve)),
       collapse_(collapse),
       horizon_known_(horizon_s > 0),
       target_rules_(std::make_shared<Rules>(problem)),
       default_rule_(problem.options.recompute, problem.options.zero, problem.options.shard, -1) {
+  count_types();
   StageMaximum::BitSets known;
   for (std::size_t k = 0; k < strategies_.size(); ++k) {
     build_strategy(static_cast<int>(k), known);
   }
   build_ties();
   build_constraints();
+  find_confinements();
   storage_->publish();
   for (StrategySums& sums : strategies_) {
     if (lattice_.size() <= 2) continue;
@@ -194,17 +195,44 @@ Ticks Instance::tie_ticks(int k, std::size_t tie, int level, std::int64_t unit) 
 
 namespace {
 
-/// The place from the end of a pinned layer's stage; 0 for the first stage, whatever its place.
+/// The place from the end of a stage that a rule is about; 0 for the first stage, whatever its
+/// place.
 std::int64_t place_from_end(const model::PlanOptions& options, std::int64_t stage) {
   if (stage <= 0) return -stage;
   if (options.pp.size() != 1) {
-    throw InvalidConfig("a layer pinned to stage " + std::to_string(stage + 1) +
-                        " needs one pipeline depth (--pp); pin to \"first\" or \"last\" without");
+    throw InvalidConfig("a rule on stage " + std::to_string(stage + 1) +
+                        " needs one pipeline depth (--pp); say \"first\" or \"last\" without");
   }
   return options.pp.front() - stage;
 }
 
 }  // namespace
+
+void Instance::find_confinements() {
+  const std::vector<std::string> domains = network_.domains();
+  for (const auto& [scope, name] : options().stages.confined) {
+    const auto domain = std::find(domains.begin(), domains.end(), name);
+    if (domain == domains.end()) {
+      throw InvalidConfig("the network has no " + util::quoted(name) + util::hint(name, domains));
+    }
+    confined_.push_back({scope, static_cast<int>(domain - domains.begin())});
+  }
+}
+
+bool Instance::confines(model::StageConstraints::Scope scope) const {
+  return std::any_of(confined_.begin(), confined_.end(),
+                     [scope](const Confined& rule) { return rule.scope == scope; });
+}
+
+bool Instance::stays_inside(model::StageConstraints::Scope scope,
+                            const std::vector<network::GroupShape>& shapes) const {
+  return std::all_of(confined_.begin(), confined_.end(), [&](const Confined& rule) {
+    return rule.scope != scope ||
+           std::all_of(shapes.begin(), shapes.end(), [&](const network::GroupShape& shape) {
+             return network_.domain(shape) <= rule.domain;
+           });
+  });
+}
 
 void Instance::build_constraints() {
   const model::StageConstraints& rules = options().stages;
@@ -219,6 +247,9 @@ void Instance::build_constraints() {
     value.assign(layers.size(), 0);
     for (const int layer : set) value[at(layer)] = 1;
     sets_.push_back(count(value));
+  }
+  for (const model::StageConstraints::Place& place : rules.places) {
+    positions_.emplace_back(place_from_end(options(), place.stage), place.position);
   }
   std::vector<int> first, last;
   for (const model::StageConstraints::Pin& pin : rules.pins) {
@@ -276,6 +307,19 @@ bool Instance::admits_place(DownsetId outer, DownsetId inner, std::int64_t s) co
   });
 }
 
+std::int64_t Instance::pinned_position(std::int64_t s) const {
+  for (const auto& [place, position] : positions_) {
+    if (place == s) return position;
+  }
+  return -1;
+}
+
+std::vector<std::int64_t> Instance::pinned_positions() const {
+  std::vector<std::int64_t> all;
+  for (const auto& [place, position] : positions_) all.push_back(position);
+  return all;
+}
+
 StageRule::StageRule(std::vector<model::Recompute> recompute_modes,
                      const std::vector<int>& zero_stages,
                      const std::vector<model::ShardSpan>& spans, std::int64_t only_position)
@@ -321,7 +365,15 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   StrategySums& sums = strategies_[at(k)];
   sums.strategy = graph.strategies[at(k)];
   const std::size_t layers = graph.layers.size();
-  std::vector<Ticks> forward(layers, 0), backward(layers, 0), selective(layers, 0);
+  const auto types = at(problem_.cluster.type_count());
+  /// Of a layer, by type of device.
+  struct Times {
+    std::vector<Ticks> forward, backward, selective;
+    std::vector<int> drowned;
+  };
+  const std::vector<Ticks> none(layers, 0);
+  std::vector<Times> times(types, Times{none, none, none, std::vector<int>(layers, 0)});
+  sums.recomputed_of_layer = {none, none, none};
   std::vector<double> parameters(layers, 0), experts(layers, 0), activation(layers, 0),
       checkpoint(layers, 0), all_parameters(layers, 0), selectively(layers, 0), working(layers, 0),
       selective_extra(layers, 0), full_extra(layers, 0);
@@ -333,10 +385,21 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
       unusable[v] = 1;
       continue;
     }
-    forward[v] = scale_.ticks(cost->forward_s);
-    backward[v] = scale_.ticks(cost->backward_s);
-    if (horizon_known_ && forward[v] + backward[v] > kDrowning) {
-      forward[v] = backward[v] = 0;
+    Ticks fastest = kNever;
+    for (std::size_t type = 0; type < types; ++type) {
+      const model::LayerTimes seconds = cost->times(static_cast<int>(type));
+      Times& of = times[type];
+      of.forward[v] = scale_.ticks(seconds.forward_s);
+      of.backward[v] = scale_.ticks(seconds.backward_s);
+      of.selective[v] = scale_.ticks(seconds.selective_s);
+      fastest = std::min(fastest, of.forward[v] + of.backward[v]);
+      if (horizon_known_ && of.forward[v] + of.backward[v] > kDrowning) {
+        of.forward[v] = of.backward[v] = of.selective[v] = 0;
+        of.drowned[v] = 1;
+      }
+    }
+    if (horizon_known_ && fastest > kDrowning) {
+      for (Times& of : times) of.drowned[v] = 0;
       unusable[v] = 1;
       continue;
     }
@@ -345,13 +408,23 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
     all_parameters[v] = cost->parameters + cost->expert_parameters;
     activation[v] = cost->activation_bytes;
     checkpoint[v] = cost->checkpoint_bytes;
-    selective[v] = scale_.ticks(cost->selective_s);
     selectively[v] = cost->selectively_kept();
     working[v] = cost->working_bytes;
     selective_extra[v] = activation[v] - selectively[v] + working[v];
     full_extra[v] = activation[v] + working[v];
     sums.has_selective = sums.has_selective || cost->selective_bytes.has_value();
-    sums.floor_of_layer[v] = forward[v] + backward[v];
+    sums.floor_of_layer[v] = fastest;
+    const auto least = [&](const std::vector<Ticks> Times::*of) {
+      Ticks ticks = kNever;
+      for (const Times& on_type : times) {
+        if (on_type.drowned[v] == 0) ticks = std::min(ticks, (on_type.*of)[v]);
+      }
+      return ticks;
+    };
+    sums.recomputed_of_layer[static_cast<std::size_t>(model::Recompute::kSelective)][v] =
+        least(&Times::selective);
+    sums.recomputed_of_layer[static_cast<std::size_t>(model::Recompute::kFull)][v] =
+        least(&Times::forward);
     for (const model::Collective& collective : cost->collectives) {
       if (collective.bytes <= 0) continue;
       std::size_t term = 0;
@@ -364,16 +437,21 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
       sums.terms[term].count_of_layer[v] += 1;
     }
   }
-  sums.recomputed_of_layer = {std::vector<Ticks>(layers, 0), selective, forward};
-  sums.forward = sum(forward);
-  sums.backward = sum(backward);
+  for (const Times& of : times) {
+    ComputeSums& compute = sums.compute.emplace_back();
+    compute.forward = sum(of.forward);
+    compute.backward = sum(of.backward);
+    if (sums.has_selective) compute.selective = sum(of.selective);
+    if (std::find(of.drowned.begin(), of.drowned.end(), 1) != of.drowned.end()) {
+      compute.drowned = count(of.drowned);
+    }
+  }
   sums.parameters = sum(parameters);
   sums.expert_parameters = sum(experts);
   sums.activation = sum(activation);
   sums.checkpoint = sum(checkpoint);
   sums.unusable = count(unusable);
   if (sums.has_selective) {
-    sums.selective = sum(selective);
     sums.selectively = sum(selectively);
     sums.largest_selective = StageMaximum(lattice_, selective_extra, *storage_, known);
   }
@@ -384,6 +462,60 @@ void Instance::build_strategy(int k, StageMaximum::BitSets& known) {
   sums.largest_layer = StageMaximum(lattice_, all_parameters, *storage_, known);
   number_cuts(k);
   number_mixes(k);
+}
+
+void Instance::count_types() {
+  const model::Cluster& cluster = problem_.cluster;
+  for (int type = 0; type < cluster.type_count(); ++type) {
+    usable_bytes_ = std::max(usable_bytes_, usable_bytes(TypeSet{1} << type));
+  }
+  const std::vector<std::uint8_t> types = cluster.types_of_devices();
+  if (types.empty()) return;
+  devices_of_type_.assign(at(cluster.type_count()), std::vector<std::int64_t>(types.size() + 1, 0));
+  for (std::size_t type = 0; type < devices_of_type_.size(); ++type) {
+    std::vector<std::int64_t>& before = devices_of_type_[type];
+    for (std::size_t d = 0; d < types.size(); ++d) {
+      before[d + 1] = before[d] + (types[d] == type ? 1 : 0);
+    }
+  }
+}
+
+double Instance::usable_bytes(TypeSet types) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (; types != 0; types &= types - 1) {
+    const model::Device& device = problem_.cluster.type(std::countr_zero(types));
+    least = std::min(least, cost::memory_limit(device.usable_bytes(), options().reserve));
+  }
+  return least;
+}
+
+TypeSet Instance::types(std::int64_t first, std::int64_t count) const {
+  if (one_type()) return 1;
+  TypeSet types = 0;
+  const std::int64_t end = std::min(first + count, std::ssize(devices_of_type_.front()) - 1);
+  for (std::size_t type = 0; type < devices_of_type_.size(); ++type) {
+    const std::vector<std::int64_t>& before = devices_of_type_[type];
+    if (before[at(end)] > before[at(first)]) types |= TypeSet{1} << type;
+  }
+  return types;
+}
+
+StageCompute Instance::compute(int k, DownsetId outer, DownsetId inner, TypeSet types) const {
+  const StrategySums& sums = strategies_[at(k)];
+  StageCompute slowest;
+  for (; types != 0; types &= types - 1) {
+    const ComputeSums& of = sums.compute[at(std::countr_zero(types))];
+    if (!of.drowned.empty() && of.drowned[at(outer)] != of.drowned[at(inner)]) {
+      return {kNever, kNever, kNever};
+    }
+    slowest.forward = std::max(slowest.forward, of.forward[at(outer)] - of.forward[at(inner)]);
+    slowest.backward = std::max(slowest.backward, of.backward[at(outer)] - of.backward[at(inner)]);
+    if (sums.has_selective) {
+      slowest.selective =
+          std::max(slowest.selective, of.selective[at(outer)] - of.selective[at(inner)]);
+    }
+  }
+  return slowest;
 }
 
 void Instance::number_cuts(int k) {

@@ -79,15 +79,32 @@ struct CollectiveTerm {
   util::Array<double> count;  ///< by kind of downset: how many times its layers have it
 };
 
+/// Compute of a strategy on devices of one type, summed over the members of every downset.
+struct ComputeSums {
+  util::Array<Ticks> forward, backward;
+  util::Array<Ticks> selective;  ///< what selective recomputation computes again, if any layer has
+  /// Members that only faster types are up to, see kDrowning; empty: none. Not in the other sums.
+  util::Array<int> drowned;
+};
+
+/// Types of devices, as bits.
+using TypeSet = std::uint64_t;
+
+/// Compute of a stage, without collectives.
+struct StageCompute {
+  Ticks forward = 0;
+  Ticks backward = 0;
+  Ticks selective = 0;
+};
+
 /// One strategy over all downsets: sums over the members of each downset, so that a stage `D \ D'`
 /// is a difference of two entries.
 struct StrategySums {
   model::Strategy strategy;
-  util::Array<Ticks> forward, backward;  ///< compute only
+  std::vector<ComputeSums> compute;  ///< by type of device
   util::Array<double> parameters, expert_parameters, activation, checkpoint;
-  util::Array<Ticks> selective;     ///< what selective recomputation computes again
-  util::Array<double> selectively;  ///< what it keeps
-  bool has_selective = false;       ///< whether any layer has it; else these two are empty
+  util::Array<double> selectively;  ///< what selective recomputation keeps
+  bool has_selective = false;       ///< whether any layer has it; else there are no sums of it
   util::Array<int> unusable;        ///< members that have no costs under the strategy
   Kinds cuts;                       ///< downsets that as many bytes enter
   util::Array<double> cut;          ///< by these kinds: bytes
@@ -95,8 +112,9 @@ struct StrategySums {
   Kinds mixes;           ///< downsets with the same number of every collective
   std::vector<CollectiveTerm> terms;
   StageMaximum largest_activation, largest_selective, largest_working, largest_layer;
-  std::vector<Ticks> floor_of_layer;  ///< compute; kNever where unusable
-  /// Compute that a layer repeats, by kind of recomputation.
+  /// Compute on the fastest type of devices; kNever where unusable.
+  std::vector<Ticks> floor_of_layer;
+  /// Compute that a layer repeats there, by kind of recomputation.
   std::array<std::vector<Ticks>, 3> recomputed_of_layer;
 
   /// The same where all stages recompute alike; 0 if they are free.
@@ -168,8 +186,19 @@ class Instance {
   const TickScale& scale() const { return scale_; }
   const Rules& rules() const { return *target_rules_; }
   const std::vector<StrategySums>& strategies() const { return strategies_; }
-  /// Bytes that a plan may use of a device, context and communicators included.
+  /// Bytes that a plan may use of a device, context and communicators included: of the largest
+  /// type, and of the smallest one of some types.
   double usable_bytes() const { return usable_bytes_; }
+  double usable_bytes(TypeSet types) const;
+
+  /// Types of the devices `[first, first + count)`.
+  TypeSet types(std::int64_t first, std::int64_t count) const;
+  /// Whether all devices are of one type.
+  bool one_type() const { return devices_of_type_.empty(); }
+
+  /// Compute of stage `outer \ inner` under strategy `k`, in each phase on the slowest of some
+  /// types.
+  StageCompute compute(int k, DownsetId outer, DownsetId inner, TypeSet types) const;
   bool collapse() const { return collapse_; }
   /// Whether the ticks were chosen by a plan: then kDrowning holds.
   bool horizon_known() const { return horizon_known_; }
@@ -217,9 +246,17 @@ class Instance {
   /// Whether the rules on stages admit it as the `s`-th stage from the end.
   bool admits_place(DownsetId outer, DownsetId inner, std::int64_t s) const;
   bool constrained() const { return constrained_; }
+  /// The only position that the rules leave to the `s`-th stage from the end; -1: any.
+  std::int64_t pinned_position(std::int64_t s) const;
+  std::vector<std::int64_t> pinned_positions() const;
+  /// Whether groups of a kind have to stay inside a domain, and whether groups of these shapes do.
+  bool confines(model::StageConstraints::Scope scope) const;
+  bool stays_inside(model::StageConstraints::Scope scope,
+                    const std::vector<network::GroupShape>& shapes) const;
   std::int64_t counted(DownsetId d) const { return counted_.empty() ? 0 : counted_[at(d)]; }
 
  private:
+  void count_types();
   void build_strategy(int k, StageMaximum::BitSets& known);
   void number_cuts(int k);
   void number_mixes(int k);
@@ -227,6 +264,7 @@ class Instance {
   util::Array<int> count(const std::vector<int>& of_layer);
   void build_ties();
   void build_constraints();
+  void find_confinements();
   bool holds_part_of_tie(DownsetId outer, DownsetId inner) const;
 
   const model::Problem& problem_;
@@ -236,6 +274,8 @@ class Instance {
   TickScale scale_;
   std::vector<StrategySums> strategies_;
   double usable_bytes_ = 0;
+  /// By type, for every device: how many before it are of that type. Empty: all are of one.
+  std::vector<std::vector<std::int64_t>> devices_of_type_;
   bool collapse_ = true;
   bool horizon_known_ = false;
   std::shared_ptr<const Rules> target_rules_;
@@ -248,6 +288,13 @@ class Instance {
   std::vector<util::Array<int>> sets_;  ///< of every set that no stage mixes: layers by downset
   /// Layers that belong into the stage at a place from the end, with their downsets.
   std::vector<std::pair<std::int64_t, int>> places_;
+  /// The positions of stages at a place from the end.
+  std::vector<std::pair<std::int64_t, std::int64_t>> positions_;
+  struct Confined {
+    model::StageConstraints::Scope scope = model::StageConstraints::Scope::kTensor;
+    int domain = 0;  ///< of network::Network::domains
+  };
+  std::vector<Confined> confined_;
   mutable std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<std::vector<Ticks>>>
       transfers_;
 };

@@ -304,9 +304,10 @@ class Interleaved::Depth {
   /// What a stage with `load` takes, with `received` for its transfers.
   struct Load {
     cost::StageFootprint footprint;
-    Ticks forward = 0, backward = 0, selective = 0;  ///< with collectives
-    std::vector<int> tied;                           ///< by tie: members
-    std::vector<int> removed;                        ///< by tie: copies that `footprint` is without
+    Ticks forward = 0, backward = 0;    ///< collectives
+    std::vector<StageCompute> compute;  ///< by type of device
+    std::vector<int> tied;              ///< by tie: members
+    std::vector<int> removed;           ///< by tie: copies that `footprint` is without
   };
 
   void add(Load& load, const Item& item, std::int64_t times, int position_class) const {
@@ -328,13 +329,16 @@ class Interleaved::Depth {
     const auto inner = at(sums.mixes.of[at(item.inner)]);
     const auto drowned =
         !collectives.drowned.empty() && collectives.drowned[outer] != collectives.drowned[inner];
-    load.forward += n * (sums.forward[at(item.outer)] - sums.forward[at(item.inner)] +
-                         collectives.forward[outer] - collectives.forward[inner]);
-    load.backward += drowned ? kNever
-                             : n * (sums.backward[at(item.outer)] - sums.backward[at(item.inner)] +
-                                    collectives.backward[outer] - collectives.backward[inner]);
-    if (sums.has_selective) {
-      load.selective += n * (sums.selective[at(item.outer)] - sums.selective[at(item.inner)]);
+    load.forward += n * (collectives.forward[outer] - collectives.forward[inner]);
+    load.backward +=
+        drowned ? kNever : n * (collectives.backward[outer] - collectives.backward[inner]);
+    load.compute.resize(sums.compute.size());
+    for (std::size_t type = 0; type < load.compute.size(); ++type) {
+      const StageCompute one_item =
+          instance_.compute(k_, item.outer, item.inner, TypeSet{1} << type);
+      load.compute[type].forward += n * one_item.forward;
+      load.compute[type].backward += n * one_item.backward;
+      load.compute[type].selective += n * one_item.selective;
     }
     load.tied.resize(instance_.problem().graph.ties.size(), 0);
     load.removed.resize(load.tied.size(), 0);
@@ -350,13 +354,22 @@ class Interleaved::Depth {
     Priced result;
     remove_copies(load);
     result.tie = tie(stage, load);
+    StageCompute compute;
+    for (TypeSet rest = placement_.classes(0)[at(class_[at(stage)])].types; rest != 0;
+         rest &= rest - 1) {
+      const StageCompute& of_type = load.compute[at(std::countr_zero(rest))];
+      compute.forward = std::max(compute.forward, of_type.forward);
+      compute.backward = std::max(compute.backward, of_type.backward);
+      compute.selective = std::max(compute.selective, of_type.selective);
+    }
+    const Ticks forward = compute.forward + load.forward;
     const cost::InFlight in_flight =
         cost::interleaved_in_flight(depth_ - stage, depth_, vpp_, configuration_.microbatches);
     for (StageOption& option :
          shared_.pricer.options(class_[at(stage)], load.footprint, in_flight)) {
-      option.time += load.forward + load.backward + received;
-      if (option.recompute == model::Recompute::kFull) option.time += load.forward;
-      if (option.recompute == model::Recompute::kSelective) option.time += load.selective;
+      option.time += forward + compute.backward + load.backward + received;
+      if (option.recompute == model::Recompute::kFull) option.time += forward;
+      if (option.recompute == model::Recompute::kSelective) option.time += compute.selective;
       if (option.time >= kNever) continue;
       result.least = std::min(result.least, option.time);
       result.options.push_back(option);
@@ -810,8 +823,6 @@ class Completion {
 
   /// For every time that may be the slowest, the best option of each stage within it.
   void choose(cost::PlacedPlan plan) {
-    const double limit =
-        cost::memory_limit(problem_.cluster.device.usable_bytes(), problem_.options.reserve);
     std::vector<double> caps{std::numeric_limits<double>::infinity()};
     for (const auto& of_stage : options_) {
       for (const Option& option : of_stage) caps.push_back(option.cost.time.total_s);
@@ -820,8 +831,9 @@ class Completion {
     for (const double cap : caps) {
       for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         const auto value = [&](const Option& option) {
+          const model::StageMemory& memory = option.cost.memory;
           const bool over =
-              option.cost.memory.total_bytes > limit || option.cost.time.total_s > cap;
+              memory.total_bytes > memory.limit_bytes || option.cost.time.total_s > cap;
           return std::tuple(
               over, over ? option.cost.memory.total_bytes : 0,
               option.cost.time.total_s + (i == 0 ? chunks * option.cost.time.sync_s : 0));

@@ -36,6 +36,8 @@ class ShapeSet {
   std::unordered_set<std::int64_t> starts_;
 };
 
+}  // namespace
+
 /// The groups of the stage of one strategy at one position, over all pods or, where all pods are
 /// alike, in the first.
 class StageGroups {
@@ -175,8 +177,6 @@ class StageGroups {
   std::int64_t position_;
   std::int64_t pods_;
 };
-
-}  // namespace
 
 namespace {
 
@@ -421,11 +421,16 @@ void Placement::find_positions() {
         if (x >= end) starts.push_back(x);
       }
       util::sort_unique(starts);
+      const std::vector<std::int64_t> open = starts;
+      for (const std::int64_t x : instance_.pinned_positions()) {
+        if (x >= end) starts.push_back(x);
+      }
+      util::sort_unique(starts);
       for (const std::int64_t x : starts) {
         if (x + units_.front() > pod_size) break;
         const int level = link_level(position_[y], x, units_[u]);
         const int next = intern(x);
-        hops_[u][y].push_back({next, level});
+        hops_[u][y].push_back({next, level, std::binary_search(open.begin(), open.end(), x)});
       }
     }
   }
@@ -444,16 +449,19 @@ void Placement::find_classes() {
   classes_.resize(choices);
   for (std::size_t choice = 0; choice < choices; ++choice) {
     const std::int64_t unit = units_[at(unit_of_[choice])];
+    // Where all devices are alike, positions differ by their groups' shapes alone.
+    const bool collapses = instance_.collapse() && instance_.one_type() &&
+                           !instance_.confines(model::StageConstraints::Scope::kPod);
     const bool repeats =
-        instance_.collapse() && instance_.network().shapes_repeat(configuration_.pods, unit, true);
+        collapses && instance_.network().shapes_repeat(configuration_.pods, unit, true);
     const std::int64_t period = instance_.network().shape_period();
-    std::map<std::pair<const ClassSums*, ShardShapes>, int> known;
+    std::map<ClassKey, int> known;
     std::unordered_map<std::int64_t, int> of_residue;
     for (std::size_t x = 0; x < position_.size(); ++x) {
       if (!fits(unit_of_[choice], static_cast<int>(x))) continue;
       // -1: any multiple of the unit
       const std::int64_t residue = repeats && position_[x] % unit == 0 ? -1
-                                   : instance_.collapse()              ? position_[x] % period
+                                   : collapses                         ? position_[x] % period
                                                                        : position_[x];
       const auto [entry, inserted] = of_residue.try_emplace(residue, 0);
       if (inserted) {
@@ -513,21 +521,53 @@ PositionClass Placement::make_class(int choice, std::int64_t x) const {
         break;
     }
   }
+  entry.allowed = stays_inside(groups, k, x, shapes);
+  entry.types = 0;
+  for (std::int64_t pod = 0; pod < configuration_.pods.pods; ++pod) {
+    entry.types |= instance_.types(pod * configuration_.pods.pod_size + x, unit);
+  }
   entry.sums = cache_.sums(k, shapes);
   entry.data_parallel = {instance_.network(), entry.shards,
                          groups_in_pod(configuration_, strategy.strategy)};
   return entry;
 }
 
-void Placement::find_class(int choice, int position,
-                           std::map<std::pair<const ClassSums*, ShardShapes>, int>& known) {
+/// `shapes`: those that are known already, by kind of group.
+bool Placement::stays_inside(const StageGroups& groups, int k, std::int64_t x,
+                             const std::vector<std::vector<network::GroupShape>>& shapes) const {
+  using Scope = model::StageConstraints::Scope;
+  const auto stays = [&](Scope scope, model::GroupKind kind, auto list) {
+    if (!instance_.confines(scope)) return true;
+    const auto& known = shapes[index_of(kind)];
+    return instance_.stays_inside(scope, known.empty() ? list() : known);
+  };
+  if (!stays(Scope::kTensor, model::GroupKind::kTensor, [&] { return groups.tensor(); }) ||
+      !stays(Scope::kContext, model::GroupKind::kContext, [&] { return groups.context(); }) ||
+      !stays(Scope::kExpert, model::GroupKind::kExpert, [&] { return groups.expert(); }) ||
+      !stays(Scope::kData, model::GroupKind::kData, [&] { return groups.data(); })) {
+    return false;
+  }
+  if (!instance_.confines(Scope::kPod)) return true;
+  // A pod stays inside a block if every stage shares one with the pod's first device.
+  const std::int64_t unit = configuration_.unit(instance_.strategies()[at(k)].strategy);
+  std::vector<network::GroupShape> with_first;
+  for (std::int64_t pod = 0; pod < configuration_.pods.pods; ++pod) {
+    const std::int64_t first = pod * configuration_.pods.pod_size;
+    std::vector<std::int64_t> members{first};
+    for (std::int64_t r = x == 0 ? 1 : 0; r < unit; ++r) members.push_back(first + x + r);
+    with_first.push_back(instance_.network().shape(members));
+  }
+  return instance_.stays_inside(Scope::kPod, with_first);
+}
+
+void Placement::find_class(int choice, int position, std::map<ClassKey, int>& known) {
   const std::int64_t x = position_[at(position)];
   PositionClass entry = cache_.at_position(configuration_.strategies[at(choice)], configuration_, x,
                                            [&] { return make_class(choice, x); });
   auto& classes = classes_[at(choice)];
   if (!instance_.collapse()) known.clear();
-  const auto [found, inserted] =
-      known.try_emplace({entry.sums, entry.shards}, static_cast<int>(classes.size()));
+  const auto [found, inserted] = known.try_emplace(
+      {entry.sums, entry.types, entry.allowed, entry.shards}, static_cast<int>(classes.size()));
   if (inserted) classes.push_back(std::move(entry));
   class_of_[at(choice)][at(position)] = found->second;
 }
@@ -599,8 +639,9 @@ PortLayers::PortLayers(const Instance& instance, const Placement& placement,
       ports.insert(ports.end(), reached.begin(), reached.end());
     }
     const std::int64_t latest = pod_size - s * placement.units().front();
-    const std::int64_t fixed =
-        instance.stages_fixed() ? instance.rule(static_cast<DownsetId>(s)).position : -1;
+    const std::int64_t fixed = instance.stages_fixed()
+                                   ? instance.rule(static_cast<DownsetId>(s)).position
+                                   : instance.pinned_position(s);
     std::erase_if(ports, [&](const Port& port) {
       const std::int64_t x = placement.position(port.first);
       return x > latest || (fixed >= 0 && x != fixed);
@@ -685,6 +726,7 @@ void PortLayers::build_flows(std::int64_t s) {
         continue;
       }
       for (const Placement::Hop& hop : placement_.hops(unit, position)) {
+        if (!hop.free && instance_.pinned_position(s - 1) < 0) continue;
         const std::int32_t next = find(s - 1, hop.position, unit * levels_ + hop.level);
         if (next < 0) continue;
         Flow& flow = flows[at(hop.level)];

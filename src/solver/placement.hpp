@@ -84,10 +84,12 @@ struct DataParallelTimes {
 DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
                                                 const Configuration& configuration, int k);
 
-/// Positions with equal collective times for one strategy.
+/// Positions with equal times and limits for one strategy.
 struct PositionClass {
   const ClassSums* sums = nullptr;
   ShardShapes shards;
+  TypeSet types = 1;    ///< of the devices there, over all pods
+  bool allowed = true;  ///< no group leaves the domain that it has to stay in
   DataParallelTimes data_parallel;
 };
 
@@ -119,6 +121,8 @@ class ClassCache {
       cache_;
 };
 
+class StageGroups;
+
 /// Where the stages of a configuration can start inside a pod, how far apart they are, and what
 /// their groups cost there.
 ///
@@ -131,6 +135,7 @@ class Placement {
   struct Hop {
     int position = 0;  ///< index of the next stage's position
     int level = 0;
+    bool free = true;  ///< no neighbour and no boundary, but where a rule puts a stage, if false
   };
 
   Placement(const Instance& instance, const Configuration& configuration, ClassCache& cache);
@@ -174,13 +179,16 @@ class Placement {
   Ticks least_receive() const { return least_receive_; }
 
  private:
+  using ClassKey = std::tuple<const ClassSums*, TypeSet, bool, ShardShapes>;
+
   void find_positions();
   int link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const;
   void find_classes();
   void join_classes();
   PositionClass make_class(int choice, std::int64_t x) const;
-  void find_class(int choice, int position,
-                  std::map<std::pair<const ClassSums*, ShardShapes>, int>& known);
+  bool stays_inside(const StageGroups& groups, int k, std::int64_t x,
+                    const std::vector<std::vector<network::GroupShape>>& shapes) const;
+  void find_class(int choice, int position, std::map<ClassKey, int>& known);
   void find_floor();
   void find_origin_levels();
 

@@ -73,14 +73,18 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
          lattice.cardinality(lowest - 1) + 1 == lattice.cardinality(whole)) {
     --lowest;
   }
+  const int types = instance_.problem().cluster.type_count();
   for (const int k : configuration.strategies) {
     const StrategySums& sums = instance_.strategies()[at(k)];
     const DataParallelTimes times = data_parallel_times_at_origin(instance_, configuration, k);
     for (DownsetId inner = lowest; inner < whole; ++inner) {
       if (sums.unusable[at(whole)] != sums.unusable[at(inner)]) continue;
       const cost::StageFootprint stage = instance_.footprint(k, whole, inner);
-      const Ticks base = sums.forward[at(whole)] - sums.forward[at(inner)] +
-                         sums.backward[at(whole)] - sums.backward[at(inner)];
+      Ticks base = kNever;
+      for (int type = 0; type < types; ++type) {
+        const StageCompute compute = instance_.compute(k, whole, inner, TypeSet{1} << type);
+        base = std::min(base, compute.forward + compute.backward);
+      }
       for (std::size_t z = 0; z < shards.size(); ++z) {
         const ShardChoice& shard = kShardChoices[at(shards[z])];
         least[z].base = std::min(least[z].base, base);

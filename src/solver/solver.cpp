@@ -39,24 +39,21 @@ cost::PlacedPlan nearest(const model::Problem& problem, const network::Network& 
     cost::PlacedPlan other = one_behind_another(problem, partial, inner);
     if (legal_by_form(problem, network, other)) plan = std::move(other);
   }
-  const model::PlanOptions& options = problem.options;
   // Stage by stage the option that needs least, by the evaluator's own account.
-  const auto bytes = [&](std::size_t i) {
-    return cost::evaluate(problem, network, plan).stages[i].memory.total_bytes;
+  const auto memory = [&](std::size_t i) {
+    return cost::evaluate(problem, network, plan).stages[i].memory;
   };
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     cost::PlacedStage best = plan.stages[i];
-    double least = bytes(i);
-    if (least <= cost::memory_limit(problem.cluster.device.usable_bytes(), options.reserve)) {
-      continue;
-    }
+    double least = memory(i).total_bytes;
+    if (least <= memory(i).limit_bytes) continue;
     for (const model::Recompute recompute : problem.options.recompute) {
       for (const int zero : problem.options.zero) {
         for (const model::ShardSpan span : problem.options.shard) {
           plan.stages[i].recompute = partial.stages[i].recompute.value_or(recompute);
           plan.stages[i].zero = partial.stages[i].zero.value_or(zero);
           plan.stages[i].shard = partial.stages[i].shard.value_or(span);
-          if (const double now = bytes(i); now < least) {
+          if (const double now = memory(i).total_bytes; now < least) {
             least = now;
             best = plan.stages[i];
           }

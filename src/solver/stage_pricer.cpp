@@ -44,13 +44,24 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
     rates_[i] = by_zero[at(kShardChoices[i].zero)];
   }
   find_permitted(configuration);
-  const auto room = [&](bool pipeline) {
-    return instance.usable_bytes() -
-           cost::reserve_bytes(instance.options().reserve,
+  const auto reserve = [&](bool pipeline) {
+    return cost::reserve_bytes(instance.options().reserve,
                                cost::communicators(s.tp, s.cp, s.ep, configuration.dp, pipeline));
   };
-  room_alone_ = room(false);
-  room_in_pipeline_ = room(true);
+  reserve_alone_ = reserve(false);
+  reserve_in_pipeline_ = reserve(true);
+  for (const PositionClass& position_class : classes_) {
+    const auto known =
+        std::find_if(machines_.begin(), machines_.end(),
+                     [&](const Machine& machine) { return machine.types == position_class.types; });
+    machine_of_.push_back(static_cast<int>(known - machines_.begin()));
+    if (known != machines_.end()) continue;
+    Machine& machine = machines_.emplace_back();
+    machine.types = position_class.types;
+    const double usable = instance.usable_bytes(machine.types);
+    machine.room_alone = usable - reserve_alone_;
+    machine.room_in_pipeline = usable - reserve_in_pipeline_;
+  }
 }
 
 bool StagePricer::load(DownsetId outer, DownsetId inner) {
@@ -58,15 +69,14 @@ bool StagePricer::load(DownsetId outer, DownsetId inner) {
   outer_ = outer;
   inner_ = inner;
   alone_ = inner == 0 && outer == instance_.lattice().whole();
-  room_ = alone_ ? room_alone_ : room_in_pipeline_;
   stage_ = instance_.footprint(strategy_, outer, inner);
-  compute_forward_ = sums_.forward[at(outer)] - sums_.forward[at(inner)];
-  compute_ = compute_forward_ + (sums_.backward[at(outer)] - sums_.backward[at(inner)]);
-  selective_ =
-      sums_.has_selective ? sums_.selective[at(outer)] - sums_.selective[at(inner)] : Ticks{0};
+  for (Machine& machine : machines_) {
+    machine.room = alone_ ? machine.room_alone : machine.room_in_pipeline;
+    machine.compute = instance_.compute(strategy_, outer, inner, machine.types);
+    for (auto& by_choice : machine.most_in_flight) by_choice.fill(kNotYetKnown);
+  }
   outer_mix_ = at(sums_.mixes.of[at(outer)]);
   inner_mix_ = at(sums_.mixes.of[at(inner)]);
-  for (auto& by_choice : most_in_flight_) by_choice.fill(kNotYetKnown);
   decided_until_ = -1;
   return true;
 }
@@ -106,15 +116,15 @@ double StagePricer::state_bytes(int choice) const {
 
 // By a division first; only where the rounding of bytes could decide, by the function that the
 // evaluator uses too.
-std::int64_t StagePricer::most_in_flight(Recompute recompute, int choice) {
-  std::int64_t& most = most_in_flight_[static_cast<std::size_t>(recompute)][at(choice)];
+std::int64_t StagePricer::most_in_flight(Machine& machine, Recompute recompute, int choice) const {
+  std::int64_t& most = machine.most_in_flight[static_cast<std::size_t>(recompute)][at(choice)];
   if (most != kNotYetKnown) return most;
   const StateRates& rate = rates_[at(choice)];
   const double state = rate.dense * stage_.parameters + rate.expert * stage_.expert_parameters +
                        rate.gathered * stage_.largest_layer;
   const double each = stage_.kept(recompute);
   const double once = stage_.extra(recompute);
-  const double room = room_ - state - once;
+  const double room = machine.room - state - once;
   constexpr double kRelative = 1e-12;
   constexpr double kBytes = 4;
   const double doubt = kBytes + kRelative * (state + once + instance_.usable_bytes());
@@ -126,11 +136,12 @@ std::int64_t StagePricer::most_in_flight(Recompute recompute, int choice) {
       return most = static_cast<std::int64_t>(count);
     }
   }
-  return most = count_in_flight(recompute, choice);
+  return most = count_in_flight(machine, recompute, choice);
 }
 
-std::int64_t StagePricer::count_in_flight(Recompute recompute, int choice) const {
-  const double room = room_ - state_bytes(choice);
+std::int64_t StagePricer::count_in_flight(const Machine& machine, Recompute recompute,
+                                          int choice) const {
+  const double room = machine.room - state_bytes(choice);
   const auto fits = [&](std::int64_t in_flight) {
     return cost::activation_bytes(stage_, recompute, in_flight) <= room;
   };
@@ -147,13 +158,15 @@ std::int64_t StagePricer::count_in_flight(Recompute recompute, int choice) const
 /// Choices that fit and may be the fastest with a given recomputation. Traffic does not fall from
 /// one ZeRO stage to the next with shards of the same span, so of each span the least that fits
 /// will do; without any traffic nothing else is needed.
-unsigned StagePricer::worthwhile(Recompute recompute, std::int64_t in_flight) {
+unsigned StagePricer::worthwhile(Machine& machine, Recompute recompute,
+                                 std::int64_t in_flight) const {
   unsigned choices = 0;
   std::array<bool, 2> seen{};
   for (const int choice : shards()) {
     const ShardChoice& shard = kShardChoices[at(choice)];
     bool& have = seen[static_cast<std::size_t>(shard.span)];
-    if (have || !permitted(recompute, choice) || most_in_flight(recompute, choice) < in_flight) {
+    if (have || !permitted(recompute, choice) ||
+        most_in_flight(machine, recompute, choice) < in_flight) {
       continue;
     }
     have = true;
@@ -165,7 +178,8 @@ unsigned StagePricer::worthwhile(Recompute recompute, std::int64_t in_flight) {
 
 Ticks StagePricer::forward(int position_class) const {
   const auto& collectives = classes_[at(position_class)].sums->forward;
-  return compute_forward_ + (collectives[outer_mix_] - collectives[inner_mix_]);
+  return machine(position_class).compute.forward +
+         (collectives[outer_mix_] - collectives[inner_mix_]);
 }
 
 Ticks StagePricer::recomputed(int position_class, Recompute recompute) const {
@@ -173,7 +187,7 @@ Ticks StagePricer::recomputed(int position_class, Recompute recompute) const {
     case Recompute::kNone:
       return 0;
     case Recompute::kSelective:
-      return selective_;
+      return machine(position_class).compute.selective;
     case Recompute::kFull:
       return forward(position_class);
   }
@@ -183,7 +197,9 @@ Ticks StagePricer::recomputed(int position_class, Recompute recompute) const {
 Ticks StagePricer::base(int position_class) const {
   const ClassSums& sums = *classes_[at(position_class)].sums;
   if (!sums.drowned.empty() && sums.drowned[outer_mix_] != sums.drowned[inner_mix_]) return kNever;
-  return compute_ + (sums.forward[outer_mix_] - sums.forward[inner_mix_]) +
+  const StageCompute& compute = machine(position_class).compute;
+  return compute.forward + compute.backward +
+         (sums.forward[outer_mix_] - sums.forward[inner_mix_]) +
          (sums.backward[outer_mix_] - sums.backward[inner_mix_]);
 }
 
@@ -199,31 +215,39 @@ Ticks StagePricer::sync(int position_class, int choice) const {
 
 StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
   if (decided_from_ <= in_flight && in_flight <= decided_until_) return Decision::kSame;
-  decided_.fill(0);
   decided_from_ = in_flight;
   decided_until_ = std::numeric_limits<std::int64_t>::max();
   bool any = false;
-  for (const Recompute recompute : recomputations()) {
-    if (!offers(recompute)) continue;
-    const unsigned choices = worthwhile(recompute, in_flight);
-    decided_[static_cast<std::size_t>(recompute)] = choices;
-    for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
-      if ((choices >> choice & 1U) == 0) continue;
-      any = true;
-      decided_until_ = std::min(decided_until_, most_in_flight(recompute, choice));
-    }
-    constexpr unsigned kWithoutTraffic = 0b111;
-    if (recompute == Recompute::kNone && (choices & kWithoutTraffic) != 0) break;
-  }
+  for (Machine& machine : machines_) any = decide(machine, in_flight) || any;
   if (any) return Decision::kNew;
   decided_until_ = -1;
   return Decision::kNone;
 }
 
+/// On some types of devices. False if nothing fits.
+bool StagePricer::decide(Machine& machine, std::int64_t in_flight) {
+  machine.decided.fill(0);
+  bool any = false;
+  for (const Recompute recompute : recomputations()) {
+    if (!offers(recompute)) continue;
+    const unsigned choices = worthwhile(machine, recompute, in_flight);
+    machine.decided[static_cast<std::size_t>(recompute)] = choices;
+    for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
+      if ((choices >> choice & 1U) == 0) continue;
+      any = true;
+      decided_until_ = std::min(decided_until_, most_in_flight(machine, recompute, choice));
+    }
+    constexpr unsigned kWithoutTraffic = 0b111;
+    if (recompute == Recompute::kNone && (choices & kWithoutTraffic) != 0) break;
+  }
+  return any;
+}
+
 Ticks StagePricer::least_time(int position_class) const {
   Ticks least = kNever;
+  if (!classes_[at(position_class)].allowed) return least;
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    const unsigned choices = decided_[static_cast<std::size_t>(recompute)];
+    const unsigned choices = machine(position_class).decided[static_cast<std::size_t>(recompute)];
     if (choices == 0) continue;
     const Ticks ticks = base(position_class) + recomputed(position_class, recompute);
     for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
@@ -236,10 +260,14 @@ Ticks StagePricer::least_time(int position_class) const {
 
 std::vector<StageOption> StagePricer::options(int position_class, std::int64_t in_flight) {
   std::vector<StageOption> result;
+  if (!classes_[at(position_class)].allowed) return result;
+  Machine& on = machine(position_class);
   for (const Recompute recompute : recomputations()) {
     if (!offers(recompute)) continue;
     for (const int choice : shards()) {
-      if (!permitted(recompute, choice) || most_in_flight(recompute, choice) < in_flight) continue;
+      if (!permitted(recompute, choice) || most_in_flight(on, recompute, choice) < in_flight) {
+        continue;
+      }
       result.push_back({recompute, kShardChoices[at(choice)],
                         base(position_class) + recomputed(position_class, recompute) +
                             zero_traffic(position_class, choice),
@@ -255,12 +283,14 @@ std::vector<StageOption> StagePricer::options(int position_class, const cost::St
   stage_ = stage;
   alone_ = false;
   std::vector<StageOption> result;
+  if (!classes_[at(position_class)].allowed) return result;
+  const double room = machine(position_class).room_in_pipeline;
   for (const Recompute recompute : recomputations()) {
     if (!offers(recompute)) continue;
     const double activations = cost::activation_bytes(stage, recompute, in_flight);
     for (const int choice : shards()) {
       if (!permitted(recompute, choice)) continue;
-      if (state_bytes(choice) + activations > room_in_pipeline_) continue;
+      if (state_bytes(choice) + activations > room) continue;
       result.push_back({recompute, kShardChoices[at(choice)], zero_traffic(position_class, choice),
                         sync(position_class, choice)});
     }
@@ -288,7 +318,7 @@ double StagePricer::least_bytes(std::int64_t in_flight) const {
                        state_bytes(choice) + cost::activation_bytes(stage_, recompute, in_flight));
     }
   }
-  return least + (instance_.usable_bytes() - room_);
+  return least + (alone_ ? reserve_alone_ : reserve_in_pipeline_);
 }
 
 }  // namespace nestplan::solver

@@ -58,16 +58,35 @@ class StagePricer {
   static constexpr std::size_t kRecomputations = 3;
   static constexpr std::int64_t kNotYetKnown = -1;
 
+  /// What the stage is like on some types of devices: positions with the same types share it.
+  struct Machine {
+    TypeSet types = 1;
+    double room_alone = 0;        ///< bytes that state and activations may take: of the only stage,
+    double room_in_pipeline = 0;  ///< and of one of several
+    double room = 0;              ///< of the stage
+    StageCompute compute;         ///< without collectives
+    /// How many micro-batches in flight fit, by recomputation and choice.
+    std::array<std::array<std::int64_t, kChoices>, kRecomputations> most_in_flight{};
+    /// Choices that fit and may be the fastest, as bits; none if nothing fits or can be faster.
+    std::array<unsigned, kRecomputations> decided{};
+  };
+
   /// State bytes per dense and expert parameter and per parameter of the largest layer.
   struct StateRates {
     double dense = 0, expert = 0, gathered = 0;
   };
 
   /// Of a choice by its index in kShardChoices.
-  std::int64_t most_in_flight(model::Recompute recompute, int choice);
-  std::int64_t count_in_flight(model::Recompute recompute, int choice) const;
+  std::int64_t most_in_flight(Machine& machine, model::Recompute recompute, int choice) const;
+  std::int64_t count_in_flight(const Machine& machine, model::Recompute recompute,
+                               int choice) const;
   double state_bytes(int choice) const;
-  unsigned worthwhile(model::Recompute recompute, std::int64_t in_flight);
+  unsigned worthwhile(Machine& machine, model::Recompute recompute, std::int64_t in_flight) const;
+  bool decide(Machine& machine, std::int64_t in_flight);
+  Machine& machine(int position_class) { return machines_[at(machine_of_[at(position_class)])]; }
+  const Machine& machine(int position_class) const {
+    return machines_[at(machine_of_[at(position_class)])];
+  }
   Ticks zero_traffic(int position_class, int choice) const;
   Ticks sync(int position_class, int choice) const;
   Ticks forward(int position_class) const;
@@ -98,21 +117,15 @@ class StagePricer {
   /// Choices as bits, of one of several stages and of the only one, by recomputation.
   std::array<std::array<unsigned, kRecomputations>, 2> permitted_{};
   bool alone_ = false;
-  double room_alone_ = 0;        ///< bytes that state and activations may take: of the only stage,
-  double room_in_pipeline_ = 0;  ///< and of one of several
-  double room_ = 0;              ///< of the stage
+  std::vector<Machine> machines_;
+  std::vector<int> machine_of_;     ///< by position class
+  double reserve_alone_ = 0;        ///< bytes of context and communicators: of the only stage,
+  double reserve_in_pipeline_ = 0;  ///< and of one of several
   DownsetId outer_ = 0;
   DownsetId inner_ = 0;
   cost::StageFootprint stage_;
-  Ticks compute_forward_ = 0;  ///< of the stage, without collectives
-  Ticks compute_ = 0;          ///< forward and backward
-  Ticks selective_ = 0;        ///< what selective recomputation computes again
   std::size_t outer_mix_ = 0;  ///< kinds of the two downsets, see StrategySums::mixes
   std::size_t inner_mix_ = 0;
-  /// How many micro-batches in flight fit, by recomputation and choice.
-  std::array<std::array<std::int64_t, kChoices>, kRecomputations> most_in_flight_{};
-  /// Choices that fit and may be the fastest, as bits; none if nothing fits or can be faster.
-  std::array<unsigned, kRecomputations> decided_{};
   std::int64_t decided_from_ = 0;
   std::int64_t decided_until_ = 0;
 };

@@ -715,6 +715,8 @@ Ticks Table::rest(const Transition& transition, std::int64_t s) const {
 
 void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::int32_t link,
                    bool all_options, const std::function<void(const Transition&)>& visit) {
+  const std::int64_t pinned = instance_.pinned_position(s);
+  if (pinned >= 0 && placement_.position(position) != pinned) return;
   const Lattice& lattice = instance_.lattice();
   const int choices = static_cast<int>(configuration_.strategies.size());
   const DownsetId first = s == 1 ? 0 : 1;
@@ -759,6 +761,7 @@ void Table::expand(DownsetId outer, std::int64_t s, std::int32_t position, std::
         continue;
       }
       for (const Placement::Hop& hop : placement_.hops(unit, position)) {
+        if (!hop.free && instance_.pinned_position(s - 1) < 0) continue;
         const std::int32_t next = layers_.find(s - 1, hop.position, unit * levels_ + hop.level);
         if (next >= 0) offer(next, receive_gradient_[at(choice)][at(hop.level)][inner_cut]);
       }

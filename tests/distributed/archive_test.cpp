@@ -10,6 +10,25 @@
 namespace nestplan::distributed {
 namespace {
 
+/// Every field differs from its default, on both kinds of networks.
+void make_unusual(model::Cluster& cluster, std::uint64_t seed) {
+  cluster.device.speed = 0.5;
+  cluster.other_devices = {{"other", 40e9, 1e9, {{"bf16", 3e14}}, 1e12, 2}};
+  cluster.types = {{{1, 2}, 1}};
+  cluster.unavailable = {{0, 1}};
+  cluster.limit = 3;
+  cluster.host_memory_bytes = 1e12;
+  cluster.places_per_host = 2;
+  cluster.hosts = {{"a", 4, {3, 2, 1, 0}}};
+  if (seed % 2 == 0) {
+    cluster.network = model::HierarchySpec{
+        "another", {{"level", 4, 1e9, 1e-6, 2, {4, 3}, 2, model::Rails::kIsolated, true, 0.25}}};
+  } else {
+    cluster.network =
+        model::TorusSpec{"another", {{"x", 4, false, 1e9, 1e-6, 0.25, true}}, {2}, {4}};
+  }
+}
+
 /// A problem whose every field differs from its default, where the random ones keep it.
 model::Problem unusual(std::uint64_t seed) {
   model::Problem problem = testing::random_problem(seed);
@@ -28,7 +47,8 @@ model::Problem unusual(std::uint64_t seed) {
       5,
       0.25,
       3,
-      2};
+      2,
+      {{0.2, 0.3, 0.4}}};
   problem.graph.layers.front().counted = false;
   problem.graph.strategies.front().context = model::ContextForm::kAllToAll;
   problem.graph.ties = {{{0, 1}, {3, 4}}};
@@ -37,7 +57,7 @@ model::Problem unusual(std::uint64_t seed) {
   problem.graph.tokens_per_sample = 4096;
   problem.graph.model_flops_per_sample = 1e15;
   problem.cluster.device = {"device", 80e9, 4e9, {{"bf16", 1e15}, {"fp8", 2e15}}, 3e12};
-  problem.cluster.hierarchy().collectives = "another";
+  make_unusual(problem.cluster, seed);
   model::PlanOptions& options = problem.options;
   options.micro_batches = {1};
   options.tp = {2, 3};
@@ -56,8 +76,11 @@ model::Problem unusual(std::uint64_t seed) {
   options.shard = {model::ShardSpan::kPod};
   options.vpp = {2, 4};
   options.reserve = {1e9, 2e8, 0.1};
-  options.stages = {{{0, -1}}, {{0, 1}}, {{0}, {1}}, 1,
-                    2,         3,        4,          model::StageConstraints::Layout::kEven};
+  options.stages = {{{0, -1}},  {{0, 1}},
+                    {{0}, {1}}, 1,
+                    2,          3,
+                    4,          model::StageConstraints::Layout::kEven,
+                    {{-1, 5}},  {{model::StageConstraints::Scope::kExpert, "rack"}}};
   options.target = "megatron";
   options.precision = "fp8";
   options.overlap_p2p = false;

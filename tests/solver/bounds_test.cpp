@@ -137,6 +137,7 @@ TEST(LongestSuffixes, AreNoShorterThanThoseOfAnyPlan) {
     model::Problem problem = testing::random_problem(seed);
     problem.options.per_stage_strategies = dice.chance(50);
     problem.options.target = "any";  // the plans below know no rules
+    problem.options.stages.confined.clear();
     make_chain(problem.graph, dice);
     const auto network = network::make_network(problem.cluster);
     const Instance instance(problem, *network, Lattice::enumerate(problem.graph));

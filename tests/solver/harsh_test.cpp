@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <variant>
 
 #include "nestplan/network/network.hpp"
 #include "nestplan/solver/solver.hpp"
@@ -15,17 +16,32 @@ namespace {
 
 using testing::Dice;
 
+double harsh_bandwidth(Dice& dice) { return dice.pick<double>({1e6, 3e8, 1e9, 12.5e9, 450e9}); }
+
+double harsh_latency(Dice& dice) { return dice.pick<double>({0, 5e-6, 1e-3, 1e-2}); }
+
+void make_harsh(model::HierarchySpec& tree, Dice& dice) {
+  for (model::NetworkLevel& level : tree.levels) {
+    level.bandwidth = harsh_bandwidth(dice);
+    level.latency_s = harsh_latency(dice);
+    level.oversubscription = dice.pick<double>({1, 1, 7, 64, 1000});
+  }
+}
+
+void make_harsh(model::TorusSpec& torus, Dice& dice) {
+  for (model::TorusDimension& dimension : torus.dimensions) {
+    dimension.bandwidth = harsh_bandwidth(dice);
+    dimension.latency_s = harsh_latency(dice);
+  }
+}
+
 /// A random problem made harsh: levels from 1 MB/s to 450 GB/s in any order, a thousandfold
 /// oversubscribed, layers that differ by six orders of magnitude, batches up to a billion. What is
 /// chosen by plausible sizes (ticks, bounds, limits) has to hold here too.
 model::Problem harsh_problem(std::uint64_t seed) {
   Dice dice(seed * 7919 + 13);
   model::Problem problem = testing::random_problem(seed);
-  for (model::NetworkLevel& level : problem.cluster.hierarchy().levels) {
-    level.bandwidth = dice.pick<double>({1e6, 3e8, 1e9, 12.5e9, 450e9});
-    level.latency_s = dice.pick<double>({0, 5e-6, 1e-3, 1e-2});
-    level.oversubscription = dice.pick<double>({1, 1, 7, 64, 1000});
-  }
+  std::visit([&](auto& network) { make_harsh(network, dice); }, problem.cluster.network);
   const bool uneven_layers = dice.chance(50);
   for (model::Layer& layer : problem.graph.layers) {
     for (auto& cost : layer.costs) {

@@ -28,10 +28,21 @@ std::optional<double> bytes_behind(const std::string& text, const std::string& p
   return bytes;
 }
 
+std::vector<model::Device*> types_of(model::Cluster& cluster) {
+  std::vector<model::Device*> types{&cluster.device};
+  for (model::Device& other : cluster.other_devices) types.push_back(&other);
+  return types;
+}
+
+void set_memory(model::Cluster& cluster, double bytes) {
+  for (model::Device* device : types_of(cluster)) device->memory_bytes = bytes;
+}
+
 model::Problem tight_problem(std::uint64_t seed) {
   model::Problem problem = testing::random_problem(seed);
-  model::Device& device = problem.cluster.device;
-  device.memory_bytes = std::floor(device.memory_bytes / static_cast<double>(3 + seed % 10));
+  for (model::Device* device : types_of(problem.cluster)) {
+    device->memory_bytes = std::floor(device->memory_bytes / static_cast<double>(3 + seed % 10));
+  }
   problem.options.per_stage_strategies = seed % 2 == 0;
   return problem;
 }
@@ -44,12 +55,14 @@ TEST(Infeasible, MemoryThatIsAskedForIsExactlyEnough) {
     const model::Plan plan = solver::solve(problem, *network);
     if (plan.status != Status::kInfeasible) continue;
     ASSERT_FALSE(plan.reason.empty());
+    const model::StageConstraints& rules = problem.options.stages;
+    if (!rules.confined.empty() || !rules.places.empty()) continue;  // it says what else it takes
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
     if (const auto needed = bytes_behind(plan.reason, "devices with")) {
       ++asked_for_memory;
-      problem.cluster.device.memory_bytes = *needed;
+      set_memory(problem.cluster, *needed);
       EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal) << "not enough";
-      problem.cluster.device.memory_bytes = *needed - 1;
+      set_memory(problem.cluster, *needed - 1);
       if (!problem.options.per_stage_strategies) {
         EXPECT_EQ(solver::solve(problem, *network).status, Status::kInfeasible) << "too much";
       }
@@ -75,8 +88,11 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
     if (plan.status != Status::kInfeasible || !needed) continue;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
     ++seen;
-    const double usable =
-        cost::memory_limit(problem.cluster.device.usable_bytes(), problem.options.reserve);
+    double usable = 0;  // of the largest devices
+    for (int type = 0; type < problem.cluster.type_count(); ++type) {
+      usable = std::max(usable, cost::memory_limit(problem.cluster.type(type).usable_bytes(),
+                                                   problem.options.reserve));
+    }
     EXPECT_GT(*needed, usable);
     EXPECT_NE(
         plan.reason.find(std::to_string(static_cast<std::int64_t>(*needed - usable)) + " bytes"),
@@ -84,6 +100,27 @@ TEST(Infeasible, NumbersOfTheReasonAddUp) {
     EXPECT_EQ(plan.reason.find('\n'), std::string::npos);
   }
   EXPECT_GT(seen, 0);
+}
+
+TEST(Infeasible, DemandsOnPlacesAreNamedWhereTheyAreWhatHinders) {
+  int hindered = 0;
+  for (std::uint64_t seed = 0; seed < testing::seeds(1500) && !HasFailure(); ++seed) {
+    model::Problem problem = testing::random_problem(seed);
+    model::StageConstraints& rules = problem.options.stages;
+    if (rules.confined.empty() && rules.places.empty()) continue;
+    const auto network = network::make_network(problem.cluster);
+    const model::Plan plan = solver::solve(problem, *network);
+    rules.confined.clear();
+    rules.places.clear();
+    const bool fits = solver::solve(problem, *network).status == Status::kOptimal;
+    if (plan.status != Status::kInfeasible) {
+      EXPECT_TRUE(fits);
+      continue;
+    }
+    EXPECT_EQ(plan.reason.find("placement: no plan keeps") == 0, fits) << plan.reason;
+    hindered += fits;
+  }
+  EXPECT_GT(hindered, 0);
 }
 
 TEST(Infeasible, ABatchThatNothingDividesIsNamed) {

@@ -22,7 +22,7 @@ std::int64_t random_start(const network::Network& network, const network::PodLay
   if (end == 0 || dice.chance(60)) return end;
   std::vector<std::int64_t> starts;
   network.append_starts(pods, end, starts);
-  return dice.pick(starts);
+  return starts.empty() ? end : dice.pick(starts);
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -101,6 +104,7 @@ class Enumeration {
         graph_(problem.graph),
         network_(network),
         target_(problem),
+        types_(problem.cluster.types_of_devices()),
         per_stage_(per_stage) {
     predecessors_.resize(graph_.layers.size());
     for (const model::Edge& edge : graph_.edges) {
@@ -188,6 +192,69 @@ class Enumeration {
     return true;
   }
 
+  bool in_their_places(std::int64_t stages) const {
+    std::vector<bool> pinned(idx(stages), false);
+    for (const auto& place : problem_.options.stages.places) {
+      const std::int64_t stage = place.stage < 0 ? stages + place.stage : place.stage;
+      if (stage >= stages || plan_.stages[idx(stage)].position != place.position) return false;
+      pinned[idx(stage)] = true;
+    }
+    for (std::int64_t s = 0; s < stages; ++s) {
+      if (pinned_only_[idx(s)] && !pinned[idx(s)]) return false;
+    }
+    return true;
+  }
+
+  /// Whether every group that has to stay inside a domain does, group by group.
+  bool stay_inside() const {
+    const std::vector<std::string> domains = network_.domains();
+    for (const auto& rule : problem_.options.stages.confined) {
+      const auto most = std::find(domains.begin(), domains.end(), rule.domain) - domains.begin();
+      for (const std::vector<std::int64_t>& group : groups_of(rule.scope)) {
+        if (network_.domain(network_.shape(group)) > most) return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<std::vector<std::int64_t>> groups_of(model::StageConstraints::Scope scope) const {
+    using Scope = model::StageConstraints::Scope;
+    std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> groups;
+    for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+      const cost::PlacedStage& stage = plan_.stages[i];
+      const model::Strategy& s = graph_.strategies[idx(stage.strategy)];
+      const std::int64_t copies = s.cp * plan_.dp_inner;
+      const auto number = static_cast<std::int64_t>(i);
+      for (std::int64_t pod = 0; pod < plan_.dp / plan_.dp_inner; ++pod) {
+        for (std::int64_t r = 0; r < s.tp * copies; ++r) {
+          const std::int64_t device = pod * pod_size_ + stage.position + r;
+          const std::int64_t t = r % s.tp;
+          const std::int64_t member = pod * copies + r / s.tp;  // of the data-parallel group
+          switch (scope) {
+            case Scope::kTensor:
+              groups[{number, member}].push_back(device);
+              break;
+            case Scope::kContext:
+              groups[{number, member / s.cp, t}].push_back(device);
+              break;
+            case Scope::kExpert:
+              groups[{number, member / s.ep, t}].push_back(device);
+              break;
+            case Scope::kData:
+              groups[{number, t}].push_back(device);
+              break;
+            case Scope::kPod:
+              groups[{pod}].push_back(device);
+              break;
+          }
+        }
+      }
+    }
+    std::vector<std::vector<std::int64_t>> result;
+    for (auto& [key, group] : groups) result.push_back(std::move(group));
+    return result;
+  }
+
   /// Whether the rules on stages admit the stages of the plan, taken literally.
   bool admitted() const {
     const model::StageConstraints& rules = problem_.options.stages;
@@ -200,6 +267,7 @@ class Enumeration {
         counted[idx(s)] += graph_.layers[idx(layer)].counted ? 1 : 0;
       }
     }
+    if (!in_their_places(stages) || !stay_inside()) return false;
     for (const auto& pin : rules.pins) {
       if (stage_of[idx(pin.layer)] != (pin.stage < 0 ? stages + pin.stage : pin.stage))
         return false;
@@ -249,26 +317,47 @@ class Enumeration {
     }
     const model::Strategy& s = graph_.strategies[strategy];
     const std::int64_t unit = s.tp * s.cp * plan_.dp_inner;
+    std::set<std::int64_t> open{end};
     std::set<std::int64_t> positions{end};
+    // Where a rule puts a stage may be neither.
+    for (const auto& place : problem_.options.stages.places) {
+      if (!plan_.stages.empty() && place.position >= end) positions.insert(place.position);
+    }
     if (!plan_.stages.empty()) {
       std::vector<std::int64_t> starts;
       const std::int64_t copies = plan_.dp / plan_.dp_inner;
       const network::PodLayout pods{network_.devices(), copies, network_.devices() / copies};
       network_.append_starts(pods, end, starts);
       positions.insert(starts.begin(), starts.end());
+      open.insert(starts.begin(), starts.end());
     }
     for (const std::int64_t position : positions) {
       if (position + unit > pod_size_) break;
       stage.position = position;
       plan_.stages.push_back(stage);
+      pinned_only_.push_back(!open.contains(position));
       add_stages(rest & ~mask, position + unit, uniform);
+      pinned_only_.pop_back();
       plan_.stages.pop_back();
     }
   }
 
+  /// What a plan may use of the smallest device that the stage has in any pod.
+  double usable_bytes(const cost::PlacedStage& stage) const {
+    const model::Strategy& s = graph_.strategies[idx(stage.strategy)];
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t pod = 0; pod < plan_.dp / plan_.dp_inner; ++pod) {
+      for (std::int64_t r = 0; r < s.tp * s.cp * plan_.dp_inner; ++r) {
+        const int type = types_.empty() ? 0 : types_[idx(pod * pod_size_ + stage.position + r)];
+        const model::Device& device = problem_.cluster.type(type);
+        least = std::min(least,
+                         std::floor(device.usable_bytes() * (1 - problem_.options.reserve.margin)));
+      }
+    }
+    return least;
+  }
+
   void try_placement(bool uniform) {
-    const double usable_bytes =
-        std::floor(problem_.cluster.device.usable_bytes() * (1 - problem_.options.reserve.margin));
     options_.assign(plan_.stages.size(), {});
     each_option(
         problem_, network_, plan_, problem_.options.recompute, problem_.options.zero,
@@ -276,7 +365,7 @@ class Enumeration {
           microbatches_ = static_cast<double>(costed.strategy.microbatches);
           for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
             const model::StagePlan& stage = costed.stages[i];
-            if (stage.memory.total_bytes > usable_bytes) continue;
+            if (stage.memory.total_bytes > usable_bytes(plan_.stages[i])) continue;
             options_[i].push_back({stage.recompute, stage.zero, stage.shard, stage.time.total_s,
                                    stage.time.sync_s, stage.time.tie_s});
           }
@@ -348,6 +437,8 @@ class Enumeration {
   const model::Graph& graph_;
   const network::Network& network_;
   Target target_;
+  std::vector<bool> pinned_only_;    ///< by stage: no neighbour and no boundary is there
+  std::vector<std::uint8_t> types_;  ///< of the devices; empty: of one type
   bool per_stage_;
   std::vector<LayerMask> predecessors_;
   Optima best_;

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "nestplan/network/network.hpp"
 #include "support/dice.hpp"
+#include "support/random_network.hpp"
 
 namespace nestplan::testing {
 namespace {
@@ -15,7 +17,7 @@ namespace {
 class Generator : private Dice {
  public:
   explicit Generator(std::uint64_t seed)
-      : Dice(seed), ties_(seed % 3 == 0), extras_(seed % 2 == 1) {}
+      : Dice(seed), network_dice_(~seed), ties_(seed % 3 == 0), extras_(seed % 2 == 1) {}
 
   model::Problem run() {
     make_cluster();
@@ -25,7 +27,11 @@ class Generator : private Dice {
     make_options();
     make_memory();
     if (extras_) make_extras();
-    if (extras_ && chance(25)) problem_.cluster.limit = between(1, devices());
+    if (extras_) make_other_network();
+    if (extras_ && chance(25)) problem_.cluster.limit = between(1, problem_.cluster.places());
+    if (extras_ && chance(25)) make_holes();
+    if (extras_ && chance(25)) make_types();
+    if (extras_ && chance(25)) make_constraints();
     return problem_;
   }
 
@@ -254,10 +260,81 @@ class Generator : private Dice {
     }
   }
 
-  std::int64_t devices() const {
-    std::int64_t n = 1;
-    for (const auto& level : problem_.cluster.hierarchy().levels) n *= level.fanout;
-    return n;
+  /// Other than plain levels in half of the problems, between as many places.
+  void make_other_network() {
+    model::Cluster& cluster = problem_.cluster;
+    if (network_dice_.chance(50)) return;
+    if (network_dice_.chance(60)) {
+      cluster.network = random_tree(network_dice_, cluster.places());
+    } else {
+      cluster.network = random_grid(network_dice_, cluster.places());
+    }
+    if (network_dice_.chance(30)) name_hosts();
+  }
+
+  void name_hosts() {
+    model::Cluster& cluster = problem_.cluster;
+    for (const std::int64_t size : cluster.host_sizes()) {
+      cluster.hosts.push_back({fmt::format("h{}", cluster.hosts.size()), size});
+    }
+  }
+
+  /// Places that are not available, one at least being left.
+  void make_holes() {
+    model::Cluster& cluster = problem_.cluster;
+    const std::int64_t places = cluster.places();
+    const std::int64_t keep = between(0, places - 1);
+    for (std::int64_t place = 0; place < places; ++place) {
+      if (place == keep || !chance(20)) continue;
+      cluster.unavailable.push_back({place, 1});
+    }
+    if (cluster.limit) cluster.limit = std::min(*cluster.limit, cluster.devices());
+  }
+
+  /// One or two further types of devices, here and there.
+  void make_types() {
+    model::Cluster& cluster = problem_.cluster;
+    for (std::int64_t types = between(1, 2); types > 0; --types) {
+      model::Device device = cluster.device;
+      device.memory_bytes = std::ceil(device.memory_bytes * pick<double>({0.5, 0.8, 1, 1.5}));
+      cluster.other_devices.push_back(device);
+    }
+    const std::int64_t places = cluster.places();
+    const auto types = static_cast<std::int64_t>(cluster.other_devices.size());
+    for (std::int64_t first = 0; first < places;) {
+      const std::int64_t count = between(1, std::min<std::int64_t>(4, places - first));
+      const auto type = static_cast<int>(between(0, types));
+      if (type > 0) cluster.types.push_back({{first, count}, type});
+      first += count;
+    }
+    for (model::Layer& layer : problem_.graph.layers) {
+      for (auto& cost : layer.costs) {
+        if (!cost) continue;
+        for (std::int64_t type = 0; type < types; ++type) {
+          const double forward = pick<double>({0.5, 1, 1, 2});
+          const double backward = pick<double>({0.5, 1, 1, 2});
+          cost->others.push_back({cost->forward_s * forward, cost->backward_s * backward,
+                                  cost->selective_s * forward});
+        }
+      }
+    }
+  }
+
+  /// Groups that stay inside a domain, and stages at places of their own.
+  void make_constraints() {
+    using Scope = model::StageConstraints::Scope;
+    model::StageConstraints& stages = problem_.options.stages;
+    const std::vector<std::string> domains = network::make_network(problem_.cluster)->domains();
+    if (chance(70)) {
+      const auto scope =
+          pick<Scope>({Scope::kTensor, Scope::kContext, Scope::kExpert, Scope::kData, Scope::kPod});
+      stages.confined.push_back({scope, pick(domains)});
+    }
+    if (chance(40)) stages.places.push_back({-1, between(0, problem_.cluster.devices() - 1)});
+    const bool deep = problem_.options.pp.size() == 1 && problem_.options.pp.front() > 2;
+    if (deep && problem_.cluster.devices() > 1 && chance(50)) {
+      stages.places.push_back({1, between(1, problem_.cluster.devices() - 1)});
+    }
   }
 
   void make_options() {
@@ -298,6 +375,7 @@ class Generator : private Dice {
     if (chance(20)) problem_.cluster.device.reserved_bytes = std::floor(whole / 20);
   }
 
+  Dice network_dice_;  ///< of its own: what the network is does not change the model
   bool ties_;
   bool extras_;
   model::Problem problem_;
