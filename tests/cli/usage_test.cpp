@@ -12,7 +12,8 @@ using UsageTest = Workspace;
 TEST_F(UsageTest, HelpNamesEveryCommandAndExitCode) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"plan", "evaluate", "batch", "inspect", "--version", "Exit codes"}) {
+  for (const char* word :
+       {"plan", "evaluate", "export", "batch", "inspect", "--version", "Exit codes"}) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   }
   EXPECT_EQ(outcome.err, "");

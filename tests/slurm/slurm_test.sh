@@ -255,6 +255,37 @@ case_cancel() {
   expect_starts 2
 }
 
+# The exported script brings every rank to the node and the device that the plan has for it.
+case_placement() {
+  local job names ranks
+  cat >"$work/cluster.json" <<'J'
+{"format": "nestplan.cluster/1", "name": "two", "device": {"name": "d", "memory": "1 GB", "peak": {"bf16": "1 TFLOP/s"}},
+ "network": {"kind": "hierarchy", "levels": [
+   {"name": "node", "fanout": 4, "bandwidth": "100 GB/s", "latency": "1 us"},
+   {"name": "rack", "fanout": 2, "bandwidth": "10 GB/s", "latency": "5 us"}]}}
+J
+  cat >"$work/plan.json" <<'J'
+{"format": "nestplan.plan/1", "status": "optimal", "strategy": {"dp": 4, "dp_inner": 1, "dp_outer": 4},
+ "stages": [{"layers": ["a"], "strategy": "tp1", "tp": 1, "cp": 1, "ep": 1, "position": 0, "devices": 1},
+            {"layers": ["b"], "strategy": "tp1", "tp": 1, "cp": 1, "ep": 1, "position": 1, "devices": 1}]}
+J
+  "$nestplan" export "$work/plan.json" --cluster "$work/cluster.json" --hosts 'n[1-2]' --to csv |
+    sed 1d | cut -d, -f1,4,5 | tr , ' ' >"$work/expected"
+  for names in '' 'n[1-2]'; do
+    "$nestplan" export "$work/plan.json" --cluster "$work/cluster.json" ${names:+--hosts "$names"} \
+      --to slurm -o "$work/run.sbatch" || fail "no script"
+    bash -n "$work/run.sbatch" || fail "no bash"
+    sbatch --test-only "$work/run.sbatch" true 2>"$work/said" || fail "$(cat "$work/said")"
+    # shellcheck disable=SC2016  # the tasks expand it
+    job=$(sbatch --parsable --output="$work/ranks-%j.log" "$work/run.sbatch" bash -c '
+      IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+      echo "$RANK $SLURMD_NODENAME ${devices[$LOCAL_RANK]}"') || fail "not submitted"
+    expect_end "$job" COMPLETED 0:0 0
+    ranks=$(sort -n "$work/ranks-$job.log")
+    [ "$ranks" = "$(cat "$work/expected")" ] || fail "other places"
+  done
+}
+
 # From here on with nestplan itself.
 real() {
   inputs=$source_dir/inputs

@@ -1,0 +1,243 @@
+#include "cli/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "nestplan/network/node_choice.hpp"
+#include "nestplan/util/errors.hpp"
+#include "nestplan/util/host_list.hpp"
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+/// What `step` does; its complaints are about `flag`.
+template <typename Step>
+void on_behalf_of(const char* flag, Step step) {
+  try {
+    step();
+  } catch (const InvalidInput& error) {
+    throw InvalidConfig(fmt::format("--{}: {}", flag, error.what()));
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig(fmt::format("--{}: {}", flag, error.what()));
+  }
+}
+
+/// "NAME=VALUE" taken apart.
+std::pair<std::string, std::string_view> split_setting(const char* flag, std::string_view text,
+                                                       std::string_view form) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string_view::npos) {
+    throw InvalidConfig(fmt::format("--{}: {} is not {}", flag, util::quoted(text), form));
+  }
+  return {std::string(text.substr(0, equals)), text.substr(equals + 1)};
+}
+
+template <typename Number>
+bool parse(std::string_view text, Number& number) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && stop == text.data() + text.size();
+}
+
+/// The share of others of every level or dimension, by its name.
+std::map<std::string, double*> backgrounds(model::Cluster& cluster) {
+  std::map<std::string, double*> by_name;
+  if (auto* hierarchy = std::get_if<model::HierarchySpec>(&cluster.network)) {
+    for (model::NetworkLevel& level : hierarchy->levels) by_name[level.name] = &level.background;
+  } else {
+    for (model::TorusDimension& dimension :
+         std::get<model::TorusSpec>(cluster.network).dimensions) {
+      by_name[dimension.name] = &dimension.background;
+    }
+  }
+  return by_name;
+}
+
+void set_background(const Flags& flags, model::Cluster& cluster) {
+  const std::map<std::string, double*> known = backgrounds(cluster);
+  for (const std::string& text : flags.background) {
+    const auto [name, share] = split_setting("background", text, "LEVEL=PERCENT");
+    const auto found = known.find(name);
+    if (found == known.end()) {
+      std::vector<std::string> names;
+      for (const auto& [level, background] : known) names.push_back(level);
+      throw InvalidConfig(fmt::format("--background: the network has no {}{}", util::quoted(name),
+                                      util::hint(name, names)));
+    }
+    double percent = 0;
+    if (!parse(share, percent) || !(percent >= 0 && percent < 100)) {
+      throw InvalidConfig(fmt::format("--background: {} is no percentage from 0 to below 100",
+                                      util::quoted(share)));
+    }
+    *found->second = percent / 100;
+  }
+}
+
+void choose(const Flags& flags, model::Cluster& cluster, std::vector<std::string>& remarks) {
+  if (flags.segment && !flags.choose_nodes) {
+    throw InvalidConfig("--segment: is for --choose-nodes");
+  }
+  if (!flags.choose_nodes) return;
+  if (cluster.hosts.empty()) {
+    throw InvalidConfig("--choose-nodes: the cluster does not name its hosts (\"hosts\")");
+  }
+  on_behalf_of("choose-nodes", [&] {
+    const network::NodeChoice choice = network::choose_nodes(
+        cluster,
+        {network::available_hosts(cluster), *flags.choose_nodes, flags.segment.value_or(1)});
+    std::vector<std::string> names;
+    for (const std::int64_t host : choice.hosts) {
+      names.push_back(cluster.hosts[static_cast<std::size_t>(host)].name);
+    }
+    const auto list = [&](const std::vector<std::int64_t>& hosts) {
+      std::vector<std::string> of;
+      for (const std::int64_t host : hosts) {
+        of.push_back(cluster.hosts[static_cast<std::size_t>(host)].name);
+      }
+      return util::compress_hosts(of);
+    };
+    std::sort(names.begin(), names.end());
+    remarks.push_back(fmt::format(
+        "--choose-nodes: ask for {}{}", util::compress_hosts(names),
+        choice.straddling == 0 ? ""
+                               : fmt::format("; {} segments straddle blocks", choice.straddling)));
+    if (!choice.chosen_unknown.empty()) {
+      remarks.push_back(fmt::format("--choose-nodes: nothing is known of where {} are",
+                                    list(choice.chosen_unknown)));
+    }
+    network::restrict_to_hosts(cluster, names);
+  });
+}
+
+model::StageConstraints::Scope parse_scope(const std::string& name) {
+  using Scope = model::StageConstraints::Scope;
+  static const std::vector<std::pair<std::string, Scope>> kScopes{{"tp", Scope::kTensor},
+                                                                  {"cp", Scope::kContext},
+                                                                  {"ep", Scope::kExpert},
+                                                                  {"dp", Scope::kData},
+                                                                  {"pod", Scope::kPod}};
+  std::vector<std::string> known;
+  for (const auto& [scope, value] : kScopes) {
+    if (scope == name) return value;
+    known.push_back(scope);
+  }
+  throw InvalidConfig(fmt::format("--keep-inside: unknown group {}{}", util::quoted(name),
+                                  util::hint(name, known)));
+}
+
+}  // namespace
+
+namespace {
+
+/// Places and available places of every host.
+std::vector<std::pair<model::PlaceRun, std::int64_t>> occupancy(const model::Cluster& cluster) {
+  std::vector<std::pair<model::PlaceRun, std::int64_t>> hosts;
+  auto hole = cluster.unavailable.begin();
+  std::int64_t first = 0;
+  for (const std::int64_t size : cluster.host_sizes()) {
+    std::int64_t missing = 0;
+    while (hole != cluster.unavailable.end() && hole->first < first + size) {
+      const std::int64_t begin = std::max(hole->first, first);
+      const std::int64_t end = std::min(hole->first + hole->count, first + size);
+      missing += end - begin;
+      if (hole->first + hole->count > first + size) break;
+      ++hole;
+    }
+    hosts.push_back({{first, size}, size - missing});
+    first += size;
+  }
+  return hosts;
+}
+
+}  // namespace
+
+std::int64_t partial_hosts(const model::Cluster& cluster) {
+  const auto hosts = occupancy(cluster);
+  return std::count_if(hosts.begin(), hosts.end(), [](const auto& host) {
+    return host.second > 0 && host.second < host.first.count;
+  });
+}
+
+void leave_out_partial_hosts(model::Cluster& cluster) {
+  std::vector<model::PlaceRun> unavailable;
+  for (const auto& [places, available] : occupancy(cluster)) {
+    if (available == places.count) continue;
+    const bool joins =
+        !unavailable.empty() && unavailable.back().first + unavailable.back().count == places.first;
+    if (joins) {
+      unavailable.back().count += places.count;
+    } else {
+      unavailable.push_back(places);
+    }
+  }
+  cluster.unavailable = std::move(unavailable);
+  if (cluster.limit || cluster.devices() > 0) return;
+  throw InvalidConfig("--whole-hosts: every host misses a device");
+}
+
+void apply_machine_flags(const Flags& flags, model::Cluster& cluster,
+                         std::vector<std::string>& remarks) {
+  if (!flags.nodelist.empty()) {
+    on_behalf_of("nodelist",
+                 [&] { network::restrict_to_hosts(cluster, util::expand_hosts(flags.nodelist)); });
+  }
+  if (!flags.exclude.empty()) {
+    on_behalf_of("exclude",
+                 [&] { network::without_hosts(cluster, util::expand_hosts(flags.exclude)); });
+  }
+  if (flags.whole_hosts) leave_out_partial_hosts(cluster);
+  choose(flags, cluster, remarks);
+  set_background(flags, cluster);
+}
+
+void add_place_rules(const Flags& flags, const network::Network& network,
+                     model::StageConstraints& rules) {
+  const std::vector<std::string> domains = network.domains();
+  for (const std::string& text : flags.keep_inside) {
+    const auto [scope, domain] =
+        split_setting("keep-inside", text, "GROUP=DOMAIN, such as ep=rack");
+    if (std::find(domains.begin(), domains.end(), domain) == domains.end()) {
+      throw InvalidConfig(fmt::format("--keep-inside: the network has no {}{}",
+                                      util::quoted(domain),
+                                      util::hint(std::string(domain), domains)));
+    }
+    rules.confined.push_back({parse_scope(scope), std::string(domain)});
+  }
+  std::map<std::int64_t, std::int64_t> position_of;
+  for (const std::string& text : flags.stage_at) {
+    const auto [name, place] = split_setting("stage-at", text, "STAGE=POSITION, such as last=64");
+    std::int64_t stage = 0;
+    if (name != "last" && (!parse(std::string_view(name), stage) || stage < 2)) {
+      throw InvalidConfig(
+          fmt::format("--stage-at: {} is no stage: last, or a number from 2 (the first stage is at "
+                      "position 0)",
+                      util::quoted(name)));
+    }
+    std::int64_t position = 0;
+    if (!parse(place, position) || position < 1) {
+      throw InvalidConfig(
+          fmt::format("--stage-at: {} is no position: a device's number in its pod, "
+                      "1 or more",
+                      util::quoted(place)));
+    }
+    if (name != "last" && (flags.pp.size() != 1 || stage > flags.pp.front())) {
+      throw InvalidConfig(
+          fmt::format("--stage-at: stage {} needs one --pp of at least that", stage));
+    }
+    // The last stage may be called by its number as well.
+    const bool last = name == "last" || stage == flags.pp.front();
+    const auto [known, inserted] = position_of.emplace(last ? -1 : stage - 1, position);
+    if (!inserted && known->second != position) {
+      throw InvalidConfig(fmt::format("--stage-at: stage {} has two positions", name));
+    }
+  }
+  for (const auto& [stage, position] : position_of) rules.places.push_back({stage, position});
+}
+
+}  // namespace nestplan::cli
