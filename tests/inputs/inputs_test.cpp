@@ -5,14 +5,20 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
+#include "nestplan/cost/device_times.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
 #include "nestplan/lattice/lattice.hpp"
 #include "nestplan/solver/solver.hpp"
+#include "nestplan/util/host_list.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan {
 namespace {
@@ -49,8 +55,6 @@ TEST(Inputs, EveryModelHasItsPublishedSize) {
                                                 {"kimi-k2", 1'026'408'209'408},
                                                 {"gpt-oss-20b", 20'914'757'184},
                                                 {"gpt-oss-120b", 116'829'156'672},
-                                                {"gpt-oss-20b", 20'914'757'184},
-                                                {"kimi-k2", 1'026'408'209'408},
                                                 {"dit-xl-2-256", 749'826'464}};
   for (const auto& entry : std::filesystem::directory_iterator(kInputs / "models")) {
     const model::Model m = io::read_model(entry.path());
@@ -170,19 +174,98 @@ TEST(Inputs, TowersHaveManyDownsets) {
   EXPECT_EQ(downsets(cost::Granularity::kOperator), 323 * 323 + 284);
 }
 
-TEST(Inputs, EveryClusterLoadsAndTimesEveryModel) {
-  const model::Architecture llama = io::read_architecture(kInputs / "models" / "llama-2-7b");
-  int clusters = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kInputs / "clusters")) {
-    const model::Cluster cluster = io::read_cluster(entry.path());
-    expect_provenance(entry.path());
-    EXPECT_EQ(cluster.name, entry.path().stem().string());
-    cost::ProfileOptions options;
-    options.sequence = 4096;
-    EXPECT_EQ(build_graph(llama, cluster.device, options).strategies.size(), 4U);
-    ++clusters;
+/// "a-{1,2}-b" written out: "a-1-b", "a-2-b".
+std::vector<std::string> spelt_out(const std::string& name) {
+  const std::size_t open = name.find('{');
+  if (open == std::string::npos) return {name};
+  const std::size_t close = name.find('}', open);
+  std::vector<std::string> names;
+  for (const std::string_view part :
+       util::split(std::string_view(name).substr(open + 1, close - open - 1), ',')) {
+    names.push_back(name.substr(0, open) + std::string(part) + name.substr(close + 1));
   }
-  EXPECT_EQ(clusters, 11);
+  return names;
+}
+
+/// The names in the first column of the table below a heading of inputs/README.md.
+std::set<std::string> described_under(const std::string& heading) {
+  std::ifstream stream(kInputs / "README.md");
+  std::set<std::string> names;
+  bool below = false;
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with("## ")) below = line == "## " + heading;
+    if (!below || !line.starts_with("| `")) continue;
+    for (const std::string& name : spelt_out(line.substr(3, line.find('`', 3) - 3))) {
+      EXPECT_TRUE(names.insert(name).second) << name << " is described twice";
+    }
+  }
+  return names;
+}
+
+std::vector<std::filesystem::path> cluster_files() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(kInputs / "clusters")) {
+    files.push_back(entry.path());
+  }
+  return files;
+}
+
+TEST(Inputs, EveryClusterSaysWhereItIsFromAndIsDescribed) {
+  std::set<std::string> names;
+  for (const auto& file : cluster_files()) {
+    expect_provenance(file);
+    names.insert(io::read_cluster(file).name);
+    EXPECT_TRUE(names.contains(file.stem().string())) << file;
+  }
+  EXPECT_EQ(names, described_under("Clusters"));
+}
+
+/// On all of a small one, or on the first of a large one: then its inner levels, and its network as
+/// a whole.
+TEST(Inputs, EveryClusterPlansAtOnce) {
+  const model::Model bert = io::read_model(kInputs / "models" / "bert-large");
+  cost::ProfileOptions options;
+  options.sequence = 512;
+  for (const auto& file : cluster_files()) {
+    model::Problem problem;
+    problem.cluster = io::read_cluster(file);
+    EXPECT_EQ(network::make_network(problem.cluster)->devices(), problem.cluster.devices());
+    problem.cluster.limit = std::min<std::int64_t>(problem.cluster.devices(), 128);
+    problem.options.global_batch = 256;
+    problem.graph = cost::build_graph(bert, problem.cluster, options);
+    EXPECT_FALSE(problem.graph.strategies.empty()) << file;
+    const auto network = network::make_network(problem.cluster);
+    solver::SearchSettings settings;
+    settings.time_limit_s = 20;  // a hundred times what it takes
+    const model::Plan plan = solver::solve(problem, *network, settings);
+    EXPECT_EQ(plan.status, model::Status::kOptimal) << file << ": " << plan.reason;
+  }
+}
+
+/// The numbers of NVLinks between GPUs that nvidia-smi topo -m prints on a DGX-1 with V100
+/// (microsoft/msccl-tools, tests/test_topologies.py).
+TEST(Inputs, TheDgx1HasItsLinks) {
+  const std::vector<std::vector<int>> expected{{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0},
+                                               {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
+                                               {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+                                               {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
+  std::ifstream stream(kInputs / "clusters" / "dgx-1-v100.json");
+  std::vector<std::vector<int>> links(8, std::vector<int>(8, 0));
+  const nlohmann::json cluster = nlohmann::json::parse(stream);
+  for (const nlohmann::json& link : cluster.at("network").at("links")) {
+    const auto gpus = [&link](std::size_t end) {
+      return util::expand_hosts(link["between"][end].get<std::string>());
+    };
+    const std::vector<std::string> from = gpus(0), to = gpus(1);
+    ASSERT_EQ(from.size(), to.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const auto a = static_cast<std::size_t>(from[i].back() - '0');
+      const auto b = static_cast<std::size_t>(to[i].back() - '0');
+      links[a][b] += link.value("count", 1);
+      links[b][a] += link.value("count", 1);
+    }
+  }
+  EXPECT_EQ(links, expected);
 }
 
 TEST(Inputs, ClustersHaveTheSizeOfTheirName) {
@@ -197,6 +280,17 @@ TEST(Inputs, ClustersHaveTheSizeOfTheirName) {
   EXPECT_EQ(devices("dgx-h100-superpod.json"), 1024);
   EXPECT_EQ(devices("single-node-8xh100.json"), 8);
   EXPECT_EQ(devices("h100-16384.json"), 16384);
+  EXPECT_EQ(devices("llama-3-24576.json"), 24576);
+  EXPECT_EQ(devices("h100-fat-tree-32768.json"), 32768);
+  EXPECT_EQ(devices("dgx-h100-superpod-rails.json"), 1024);
+  EXPECT_EQ(devices("gb200-nvl72-576.json"), 576);
+  EXPECT_EQ(devices("selene-4480.json"), 4480);
+  EXPECT_EQ(devices("aws-p4d-512.json"), 512);
+  EXPECT_EQ(devices("mi300x-256.json"), 256);
+  EXPECT_EQ(devices("frontier-75264.json"), 75264);
+  EXPECT_EQ(devices("h100-slurm-440.json"), 440);
+  EXPECT_EQ(devices("tpu-v5e-4x256.json"), 4 * 256);
+  EXPECT_EQ(devices("trn2-ultraserver-64.json"), 64);
 }
 
 }  // namespace
