@@ -40,6 +40,12 @@ ExitCode run(int argc, const char* const* argv, const Ranks& ranks) {
     case Command::kEvaluate:
       return on_first(ranks,
                       [&] { return run_evaluate(invocation.flags, invocation.files.front()); });
+    case Command::kSimulate:
+      return on_first(ranks,
+                      [&] { return run_simulate(invocation.flags, invocation.files.front()); });
+    case Command::kExport:
+      return on_first(ranks,
+                      [&] { return run_export(invocation.flags, invocation.files.front()); });
     case Command::kBatch:
       return run_batch(invocation.flags, invocation.files.front(), ranks);
     case Command::kInspect:

@@ -27,7 +27,9 @@ constexpr Subcommand kSubcommands[] = {
     {Command::kPlan, "plan", "find the fastest plan that fits, with a proof of how good it is"},
     {Command::kResume, "resume", "go on with a search that was stopped, from its checkpoint"},
     {Command::kEvaluate, "evaluate", "cost of a given plan, stage by stage"},
+    {Command::kSimulate, "simulate", "one iteration of a given plan, event by event"},
     {Command::kBatch, "batch", "plan many jobs from one file, with a summary at the end"},
+    {Command::kExport, "export", "a plan's ranks on hosts and devices, as launchers take them"},
     {Command::kInspect, "inspect", "what is in a model, cluster, graph, plan or checkpoint file"},
 };
 
@@ -249,6 +251,18 @@ void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
         "Takes the flags of the search, so that they can be repeated; what the plan fixes stays: "
         "its\n"
         "layers, strategies, micro-batch and dp, and any position, recompute and ZeRO it names.");
+  } else if (subcommand.command == Command::kSimulate) {
+    sub->add_option("PLAN", files, "the plan, a nestplan.plan/1 file");
+    sub->footer(
+        "Takes the flags of evaluate and costs the plan in the same way, then runs its schedule on "
+        "the\nnetwork: what the formula says and what comes out are printed side by side.");
+  } else if (subcommand.command == Command::kExport) {
+    sub->add_option("PLAN", files, "the plan, a nestplan.plan/1 file");
+    sub->footer(
+        "Takes the plan and the cluster it was made for; no model. Hosts that the cluster file "
+        "does "
+        "not\nname get their names from --hosts; formats that can do without them use their "
+        "order.");
   } else if (subcommand.command == Command::kBatch) {
     sub->add_option("BATCH", files, "the jobs, a nestplan.batch/1 file");
     sub->footer(
@@ -279,7 +293,8 @@ Command chosen_command(const CLI::App& app) {
   if (!app.remaining().empty()) refuse_argument(app.remaining().front(), nullptr);
   if (chosen == nullptr) {
     throw InvalidConfig(
-        "a command is needed: plan, resume, evaluate, batch or inspect (see nestplan --help)");
+        "a command is needed: plan, resume, evaluate, simulate, export, batch or inspect (see "
+        "nestplan --help)");
   }
   return chosen->command;
 }
@@ -288,6 +303,8 @@ Command chosen_command(const CLI::App& app) {
 void check_files(const Invocation& invocation) {
   const char* wanted = nullptr;
   if (invocation.command == Command::kEvaluate) wanted = "evaluate: one plan file";
+  if (invocation.command == Command::kSimulate) wanted = "simulate: one plan file";
+  if (invocation.command == Command::kExport) wanted = "export: one plan file";
   if (invocation.command == Command::kResume) wanted = "resume: one checkpoint";
   if (invocation.command == Command::kBatch) wanted = "batch: one batch file";
   if (wanted != nullptr && invocation.files.size() != 1) {

@@ -13,8 +13,8 @@ namespace nestplan::cli {
 struct Invocation {
   Command command = Command::kPlan;
   Flags flags;
-  std::vector<std::string>
-      files;  ///< `evaluate P`, `batch B`, `resume F`: one; `inspect F…`: any number
+  /// `evaluate P`, `simulate P`, `export P`, `batch B`, `resume F`: one; `inspect F…`: any number
+  std::vector<std::string> files;
   std::optional<std::string> text;  ///< `--help` or `--version`: print this and be done
 };
 

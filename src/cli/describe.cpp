@@ -24,71 +24,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string title(const char* kind, const std::string& name, const std::string& path) {
-  return fmt::format("{} {} ({})\n", kind, printable(name), printable(path));
-}
-
 std::string parameters_text(std::int64_t count) {
   const auto value = static_cast<double>(count);
   const std::string brief = count >= 1'000'000'000 ? fmt::format("{:.2f} billion", value / 1e9)
                                                    : fmt::format("{:.2f} million", value / 1e6);
   return fmt::format("{} ({})", util::format_count(count), brief);
-}
-
-/// Bytes/s that a device gets on its way up to each level when all send:
-/// β_0 = b_0/o_0, β_l = min over 1 ≤ j ≤ l of b_j/o_j.
-std::vector<double> effective_bandwidths(const std::vector<model::NetworkLevel>& levels) {
-  std::vector<double> effective;
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    const double own = levels[l].bandwidth / levels[l].oversubscription;
-    effective.push_back(l < 2 ? own : std::min(effective.back(), own));
-  }
-  return effective;
-}
-
-/// The blocks from the whole machine down to one device.
-std::string tree_text(const model::Cluster& cluster) {
-  const auto& levels = cluster.hierarchy().levels;
-  std::string out;
-  std::size_t depth = 0;
-  const auto branch = [&](const std::string& text) {
-    out += "  " + (depth == 0 ? "" : std::string(3 * (depth - 1), ' ') + "└─ ") + text + '\n';
-    ++depth;
-  };
-  std::int64_t size = 1;
-  for (const model::NetworkLevel& level : levels) size *= level.fanout;
-  branch(fmt::format("{} ({} devices)", printable(levels.back().name), util::format_count(size)));
-  for (std::size_t l = levels.size(); l-- > 0;) {
-    size /= levels[l].fanout;
-    const std::string below =
-        l == 0 ? printable(cluster.device.name) : printable(levels[l - 1].name);
-    branch(fmt::format("{} × {}{}", util::format_count(levels[l].fanout), below,
-                       l == 0 ? "" : fmt::format(" of {}", util::format_count(size))));
-  }
-  return out;
-}
-
-std::string devices_text(const model::Cluster& cluster) {
-  model::Cluster whole = cluster;
-  whole.limit.reset();
-  if (whole.devices() == cluster.devices()) return util::format_count(whole.devices());
-  return fmt::format("the first {} of {}", util::format_count(cluster.devices()),
-                     util::format_count(whole.devices()));
-}
-
-std::string device_text(const model::Device& device) {
-  std::string text =
-      fmt::format("{}: {}", printable(device.name), util::format_bytes_binary(device.memory_bytes));
-  if (device.reserved_bytes > 0) {
-    text += fmt::format(" less {} reserved", util::format_bytes_binary(device.reserved_bytes));
-  }
-  if (device.memory_bandwidth > 0) {
-    text += fmt::format(" at {}", util::format_si(device.memory_bandwidth, "B/s"));
-  }
-  for (const auto& [precision, flops] : device.peak_flops) {
-    text += fmt::format(", {} {}", precision, util::format_si(flops, "FLOP/s"));
-  }
-  return text;
 }
 
 /// Sums over the layers that can use a strategy.
@@ -489,68 +429,6 @@ Description describe_model(const std::string& path, const Flags& flags) {
   return d;
 }
 
-std::string host_text(const model::Cluster& cluster) {
-  if (cluster.host_memory_bytes <= 0) return "";
-  return described("host memory", fmt::format("{} for every {} devices",
-                                              util::format_bytes_binary(cluster.host_memory_bytes),
-                                              cluster.host_sizes().front()));
-}
-
-Description describe_cluster(const std::string& path, std::string_view text) {
-  const model::Cluster cluster = io::parse_cluster(text, path);
-  const auto& levels = cluster.hierarchy().levels;
-  const std::vector<double> effective = effective_bandwidths(levels);
-
-  Table table({{"level", Table::Align::kRight},
-               {"name"},
-               {"blocks", Table::Align::kRight},
-               {"devices each", Table::Align::kRight},
-               {"bandwidth", Table::Align::kRight},
-               {"oversubscription", Table::Align::kRight},
-               {"in collectives", Table::Align::kRight},
-               {"latency", Table::Align::kRight}});
-  Json json_levels = Json::array();
-  std::int64_t size = 1;
-  for (std::size_t l = 0; l < levels.size(); ++l) {
-    const model::NetworkLevel& level = levels[l];
-    size *= level.fanout;
-    const std::int64_t blocks = (cluster.devices() + size - 1) / size;  // the last one partly there
-    table.add({fmt::format("{}", l), printable(level.name), util::format_count(blocks),
-               util::format_count(size), util::format_si(level.bandwidth, "B/s"),
-               fmt::format("{} : 1", plain_number(level.oversubscription)),
-               util::format_si(effective[l], "B/s"), util::format_seconds(level.latency_s)});
-    json_levels.push_back({{"name", level.name},
-                           {"fanout", level.fanout},
-                           {"blocks", blocks},
-                           {"devices", size},
-                           {"bandwidth_bytes_per_s", level.bandwidth},
-                           {"oversubscription", level.oversubscription},
-                           {"effective_bytes_per_s", effective[l]},
-                           {"latency_s", level.latency_s}});
-  }
-
-  Description d;
-  d.text = title("cluster", cluster.name, path) + described("devices", devices_text(cluster)) +
-           described("device", device_text(cluster.device)) + host_text(cluster) +
-           described("collectives", cluster.hierarchy().collectives) + '\n' + table.text(1) + '\n' +
-           tree_text(cluster);
-  d.json = Json{{"kind", "cluster"},
-                {"file", path},
-                {"name", cluster.name},
-                {"devices", cluster.devices()},
-                {"device",
-                 {{"name", cluster.device.name},
-                  {"memory_bytes", cluster.device.memory_bytes},
-                  {"reserved_bytes", cluster.device.reserved_bytes},
-                  {"memory_bytes_per_s", cluster.device.memory_bandwidth},
-                  {"peak_flops_per_s", cluster.device.peak_flops}}},
-                {"host_memory_bytes",
-                 cluster.host_memory_bytes > 0 ? Json(cluster.host_memory_bytes) : Json(nullptr)},
-                {"collectives", cluster.hierarchy().collectives},
-                {"levels", json_levels}};
-  return d;
-}
-
 Description describe_graph(const std::string& path, std::string_view text) {
   const model::Graph graph = io::parse_graph(text, path);
   const bool chain = is_chain(graph);
@@ -606,6 +484,10 @@ Description describe_graph(const std::string& path, std::string_view text) {
                 {"downsets", downsets_json(downsets)},
                 {"strategies", strategies}};
   return d;
+}
+
+std::string title(const char* kind, const std::string& name, const std::string& path) {
+  return fmt::format("{} {} ({})\n", kind, printable(name), printable(path));
 }
 
 std::string described(std::string_view label, const std::string& text) {

@@ -17,7 +17,6 @@ struct Description {
 /// All throw InvalidInput or IoError like the readers they use. `text` is what the file at `path`
 /// holds: a pipe can be read only once.
 Description describe_model(const std::string& path, const Flags& flags);
-Description describe_cluster(const std::string& path, std::string_view text);
 Description describe_graph(const std::string& path, std::string_view text);
 Description describe_plan(const std::string& path, std::string_view text);
 
@@ -30,6 +29,9 @@ Description describe_rules(std::string_view target);
 
 /// Whether the file, or its previous generation in its absence, may be a saved search.
 bool is_checkpoint(const std::string& path);
+
+/// "KIND NAME (PATH)", ended.
+std::string title(const char* kind, const std::string& name, const std::string& path);
 
 /// "  label         text", ended.
 std::string described(std::string_view label, const std::string& text);

@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/export_formats.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/placement/placement.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/lists.hpp"
@@ -22,9 +24,12 @@ constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
 constexpr unsigned kEvaluate = static_cast<unsigned>(Command::kEvaluate);
 constexpr unsigned kInspect = static_cast<unsigned>(Command::kInspect);
 constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
-constexpr unsigned kSolving = kPlan | kEvaluate;
-constexpr unsigned kDescribing = kPlan | kEvaluate | kInspect;
+constexpr unsigned kSimulate = static_cast<unsigned>(Command::kSimulate);
+constexpr unsigned kSolving = kPlan | kEvaluate | kSimulate;
+constexpr unsigned kDescribing = kSolving | kInspect;
 constexpr unsigned kResume = static_cast<unsigned>(Command::kResume);
+constexpr unsigned kExport = static_cast<unsigned>(Command::kExport);
+constexpr unsigned kOnCluster = kSolving | kExport;
 constexpr unsigned kSearching = kPlan | kResume;
 constexpr unsigned kAll = kDescribing | kBatch | kResume;
 
@@ -34,6 +39,7 @@ constexpr double kMostBytes = 1e15;
 
 constexpr std::string_view kInputs = "Inputs";
 constexpr std::string_view kSpace = "What the search may choose";
+constexpr std::string_view kMachine = "Where on the cluster";
 constexpr std::string_view kStages = "What stages may hold";
 constexpr std::string_view kModel = "What is assumed";
 constexpr std::string_view kQuestions = "Questions beside the plan";
@@ -41,13 +47,13 @@ constexpr std::string_view kRun = "Run and output";
 
 std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
 
-constexpr std::array<Option, 68> kOptions{{
+constexpr std::array<Option, 82> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
      "", kDescribing, Text{&Flags::graph}},
-    {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "", kDescribing,
-     Text{&Flags::cluster}},
+    {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "",
+     kDescribing | kExport, Text{&Flags::cluster}},
     {"global-batch", "", "N", kInputs, "sequences per iteration", "", kSolving,
      Integer{&Flags::global_batch, 1}},
     {"seq", "", "N", kInputs,
@@ -107,6 +113,29 @@ constexpr std::array<Option, 68> kOptions{{
      "the framework shall not overlap transfers between stages with computation, for rules that "
      "ask",
      "", kSolving, Switch{&Flags::no_transfer_overlap}},
+
+    {"nodelist", "", "HOSTS", kMachine,
+     "use these hosts of the cluster only, such as node[001-064]", "", kOnCluster,
+     Text{&Flags::nodelist}},
+    {"exclude", "", "HOSTS", kMachine, "leave these hosts out", "", kOnCluster,
+     Text{&Flags::exclude}},
+    {"whole-hosts", "", "", kMachine, "leave out hosts of which a device is missing", "",
+     kOnCluster, Switch{&Flags::whole_hosts}},
+    {"choose-nodes", "", "N", kMachine,
+     "use N hosts, those that are nearest to each other of the available ones", "", kOnCluster,
+     Integer{&Flags::choose_nodes, 1}},
+    {"segment", "", "N", kMachine,
+     "with --choose-nodes: hosts that share a lowest block, as in sbatch --segment", "", kOnCluster,
+     Integer{&Flags::segment, 1}},
+    {"background", "", "LEVEL=PERCENT,…", kMachine,
+     "what other jobs take of the bandwidth of a level (of a torus: of a dimension)", "",
+     kOnCluster, WordList{&Flags::background}},
+    {"keep-inside", "", "GROUP=DOMAIN,…", kMachine,
+     "groups (tp, cp, ep, dp, or pod: a whole pipeline) that must not leave a block of a level", "",
+     kSolving, WordList{&Flags::keep_inside}},
+    {"stage-at", "", "STAGE=POSITION,…", kMachine,
+     "positions in the pod where stages start: last, or a number from 2", "", kSolving,
+     WordList{&Flags::stage_at}},
 
     {"pin", "", "LAYER=N,…", kStages,
      "layers that belong into a stage: first, last, or its number from 1; * and ? match", "",
@@ -184,6 +213,22 @@ constexpr std::array<Option, 68> kOptions{{
      Switch{&Flags::rules}},
     {"target", "", "NAME", kRun, "with --rules: of this framework alone", "", kInspect,
      Choice{&Flags::target, targets::rule_set_names}},
+    {"to", "", "FORMAT", kRun,
+     "placement (JSON), csv, rankfile or hostfile (Open MPI), slurm-hosts (for SLURM_HOSTFILE), "
+     "slurm (a batch script)",
+     "placement", kExport, Choice{&Flags::to, export_format_names}},
+    {"rank-order", "", "ORDER", kRun,
+     "how the framework numbers its ranks, the fastest index first: tp-cp-ep-dp-pp (Megatron-LM, "
+     "torchtitan, DeepSpeed), tp-cp-ep-pp-dp (Megatron-LM --use-tp-pp-dp-mapping)",
+     "tp-cp-ep-dp-pp", kExport, Choice{&Flags::rank_order, placement::rank_order_names}},
+    {"hosts", "", "LIST", kRun,
+     "names of the cluster's hosts in the order of its file, such as node[001-128]", "", kExport,
+     Text{&Flags::hosts}},
+    {"groups", "", "", kRun, "with --to placement: list all groups of ranks as well", "", kExport,
+     Switch{&Flags::groups}},
+    {"trace", "", "FILE", kRun,
+     "write every step there, for ui.perfetto.dev or chrome://tracing (-: to stdout, alone)", "",
+     kSimulate, Text{&Flags::trace}},
     {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
      kSearching, Duration{&Flags::time_limit}},
     {"checkpoint", "", "FILE", kRun,
@@ -205,7 +250,9 @@ constexpr std::array<Option, 68> kOptions{{
     {"single-process", "", "", kRun, "one process is meant, whatever the batch system says", "",
      kSearching | kBatch, Switch{&Flags::single_process}},
     {"output", "o", "FILE", kRun, "write the plan there as nestplan.plan/1 (- is stdout)", "",
-     kSolving | kResume, Text{&Flags::output}},
+     kPlan | kEvaluate | kResume, Text{&Flags::output}},
+    {"output", "o", "FILE", kRun, "write there (-, the default, is stdout)", "", kExport,
+     Text{&Flags::output}},
     {"output", "o", "DIR", kRun,
      "write every plan there as NAME.plan.json, and what is finished as NAME.done.json", "", kBatch,
      Text{&Flags::output}},
@@ -220,7 +267,7 @@ constexpr std::array<Option, 68> kOptions{{
      kDescribing | kResume, Switch{&Flags::verbose}},
     {"verbose", "v", "", kRun, "print reasons in full, and remarks on the inputs of every job", "",
      kBatch, Switch{&Flags::verbose}},
-    {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "", kAll,
+    {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "", kAll | kExport,
      Switch{&Flags::quiet}},
 }};
 

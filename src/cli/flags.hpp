@@ -11,7 +11,15 @@
 
 namespace nestplan::cli {
 
-enum class Command : unsigned { kPlan = 1, kEvaluate = 2, kInspect = 4, kBatch = 8, kResume = 16 };
+enum class Command : unsigned {
+  kPlan = 1,
+  kEvaluate = 2,
+  kInspect = 4,
+  kBatch = 8,
+  kResume = 16,
+  kExport = 32,
+  kSimulate = 64
+};
 
 /// The `--attention` that is not the default.
 inline constexpr std::string_view kUnfused = "unfused";
@@ -43,6 +51,14 @@ struct Flags {
   bool no_transfer_overlap = false;
   std::optional<std::string> target;
   // what stages may hold
+  std::string nodelist;
+  std::string exclude;
+  bool whole_hosts = false;
+  std::optional<std::int64_t> choose_nodes;
+  std::optional<std::int64_t> segment;
+  std::vector<std::string> background;
+  std::vector<std::string> keep_inside;
+  std::vector<std::string> stage_at;
   std::vector<std::string> pin;
   std::string together;
   std::string cut;
@@ -81,6 +97,11 @@ struct Flags {
   std::string config;
   bool dump_config = false;
   bool rules = false;
+  std::optional<std::string> to;
+  std::optional<std::string> rank_order;
+  std::string hosts;
+  bool groups = false;
+  std::string trace;
   bool json = false;
   bool verbose = false;
   bool quiet = false;

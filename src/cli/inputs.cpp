@@ -8,8 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/machine.hpp"
 #include "cli/stage_rules.hpp"
 #include "distributed/archive.hpp"
+#include "nestplan/cost/device_times.hpp"
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/io/files.hpp"
@@ -39,10 +41,13 @@ constexpr model::MemoryReserve kModelReserve{2.3e9, 0.7e9, 0.06};
 /// step to step, and with it what the allocator holds.
 constexpr double kDroplessMargin = 0.10;
 
-/// Powers of two up to the devices of a host, and the divisors of these.
+/// Powers of two up to the devices that the nearest links join, and the divisors of these.
 std::vector<std::int64_t> default_tensor_degrees(const model::Cluster& cluster) {
   const std::vector<std::int64_t> hosts = cluster.host_sizes();
-  const std::int64_t node = *std::max_element(hosts.begin(), hosts.end());
+  // On a torus the links between hosts are those inside of them.
+  const bool torus = std::holds_alternative<model::TorusSpec>(cluster.network);
+  const std::int64_t node =
+      torus ? cluster.places() : *std::max_element(hosts.begin(), hosts.end());
   const std::int64_t most = std::min(kLargestDefaultTp, node);
   std::vector<std::int64_t> degrees;
   for (std::int64_t tp = 1; tp <= most; ++tp) {
@@ -162,9 +167,8 @@ model::Graph profile_model(const Flags& flags, const InputFiles& files, const Ne
                                   options.sequence, longest, name_of(model)));
   }
   std::vector<cost::DroppedDegree> dropped;
-  model::Graph graph = blamed(files.cluster.path, [&] {
-    return cost::build_graph(model, cluster.device, options, &dropped);
-  });
+  model::Graph graph = blamed(files.cluster.path,
+                              [&] { return cost::build_graph(model, cluster, options, &dropped); });
   for (const cost::DroppedDegree& degree : dropped) {
     remarks.push_back(
         fmt::format("{} {} is left out: {}", degree.kind, degree.degree, degree.reason));
@@ -332,9 +336,11 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
   setup.problem.options = plan_options(flags);
   setup.problem.options.precision = setup.precision;
   setup.problem.cluster = io::parse_cluster(files.cluster.text, cluster);
+  apply_machine_flags(flags, setup.problem.cluster, setup.remarks);
   setup.problem.graph = flags.graph.empty() ? profile_model(flags, files, needed,
                                                             setup.problem.cluster, setup.remarks)
                                             : read_costs(flags, files.subject, setup.remarks);
+  if (!flags.graph.empty()) cost::scale_times(setup.problem.graph, setup.problem.cluster);
   check_degrees(flags, setup.problem.graph);
   if (is_dropless(flags, setup.problem.graph) && !flags.memory_margin) {
     setup.problem.options.reserve.margin = kDroplessMargin;
@@ -342,6 +348,7 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
   setup.vocabulary_multiple = vocabulary_multiple(flags);
   setup.problem.options.stages = stage_rules(flags, setup.problem.graph);
   setup.network = blamed(cluster, [&] { return network::make_network(setup.problem.cluster); });
+  add_place_rules(flags, *setup.network, setup.problem.options.stages);
   return setup;
 }
 

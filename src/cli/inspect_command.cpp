@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/describe.hpp"
+#include "cli/describe_cluster.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/keys.hpp"
 #include "nestplan/targets/targets.hpp"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -9,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/inputs.hpp"
+#include "cli/machine.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_search.hpp"
 #include "cli/questions.hpp"
@@ -81,6 +83,28 @@ void tell_begin(const Flags& flags, const SearchFile& file) {
                           util::format_seconds(file.state()->reals("search/spent_s").at(0))));
 }
 
+/// Where hosts miss devices, says what leaving these hosts out would do to the best plan.
+/// *Collective.*
+void compare_whole_hosts(const Flags& flags, const Ranks& ranks, const Task& task,
+                         const std::optional<model::Plan>& plan) {
+  const model::Cluster& cluster = task.setup.problem.cluster;
+  const std::int64_t partial = partial_hosts(cluster);
+  if (flags.quiet || partial == 0 || partial == std::ssize(cluster.host_sizes())) return;
+  Setup other;
+  other.problem = task.setup.problem;
+  leave_out_partial_hosts(other.problem.cluster);
+  other.network = network::make_network(other.problem.cluster);
+  const std::optional<model::Plan> whole = search(flags, other, ranks, nullptr, end_of(flags));
+  if (!whole || whole->status != model::Status::kOptimal) return;
+  const double change = whole->iteration_time_s / plan->iteration_time_s - 1;
+  tell(flags,
+       fmt::format("{} host{} a device; with --whole-hosts, which leaves {} out, an "
+                   "iteration would take {}, {:.1f} % {}",
+                   partial, partial == 1 ? " misses" : "s miss", partial == 1 ? "it" : "them",
+                   util::format_seconds(whole->iteration_time_s), std::abs(change) * 100,
+                   change < 0 ? "less" : "more"));
+}
+
 /// Searches, prints, and leaves the checkpoint, if there is one, as it should be found.
 ExitCode carry_out(const Flags& flags, const Ranks& ranks, Task& task, SearchFile* file) {
   if (file != nullptr && file->document()) return report_finished(flags, ranks, task, *file);
@@ -99,7 +123,10 @@ ExitCode carry_out(const Flags& flags, const Ranks& ranks, Task& task, SearchFil
     code = report(flags, *plan, task, document);
   });
   code = ranks.agree(code);
-  if (file == nullptr) return code;
+  if (file == nullptr) {
+    if (code == ExitCode::kDone) compare_whole_hosts(flags, ranks, task, plan);
+    return code;
+  }
   if (code == ExitCode::kStopped) {
     tell(flags, fmt::format("stopped; go on with: nestplan resume {}", file->path()));
   } else {

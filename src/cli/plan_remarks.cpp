@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/plan_placement.hpp"
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/cost/restart.hpp"
 #include "nestplan/cost/shards.hpp"
@@ -148,6 +149,32 @@ void remark_on_rows(const model::Plan& plan, const Setup& setup,
   }
 }
 
+/// The objective counts the synchronisation of the first stage, which is the last to begin with it;
+/// others begin earlier by the backward passes of the stages before them, and may end later.
+void remark_on_synchronisation(const model::Plan& plan, std::vector<std::string>& remarks) {
+  constexpr double kWorthSaying = 0.01;  // of the iteration
+  double head_start = 0;
+  double latest = 0;
+  std::size_t slowest = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const model::StageTime& time = plan.stages[s].time;
+    const double end = time.sync_s - head_start;
+    if (end > latest) {
+      latest = end;
+      slowest = s;
+    }
+    head_start += time.backward_s + time.recompute_s;
+  }
+  const double beyond = latest - plan.stages.front().time.sync_s;
+  if (beyond <= kWorthSaying * plan.iteration_time_s) return;
+  remarks.push_back(fmt::format(
+      "the objective counts the synchronisation of stage 1 alone, {}; that of stage {} takes {} "
+      "and "
+      "ends about {} later: nestplan simulate tells",
+      util::format_seconds(plan.stages.front().time.sync_s), slowest + 1,
+      util::format_seconds(plan.stages[slowest].time.sync_s), util::format_seconds(beyond)));
+}
+
 void remark_on_hosts(const cost::Restart& load, const Setup& setup,
                      std::vector<std::string>& remarks) {
   const double host = setup.problem.cluster.host_memory_bytes;
@@ -185,10 +212,12 @@ io::PlanNotes plan_notes(const model::Plan& plan, const Setup& setup) {
   if (!placed) return notes;
   notes.vocabulary = vocabulary_of(plan, setup);
   notes.restart = cost::restart(setup.problem, plan);
+  notes.placement = placement_of(plan, setup);
   remark_on_heavy_layer(plan, setup, notes.remarks);
   remark_on_gathers(plan, setup, notes.remarks);
   remark_on_rows(plan, setup, notes.remarks);
   remark_on_hosts(*notes.restart, setup, notes.remarks);
+  remark_on_synchronisation(plan, notes.remarks);
   return notes;
 }
 

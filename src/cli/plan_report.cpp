@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/plan_placement.hpp"
 #include "cli/plan_remarks.hpp"
 #include "cli/plan_target.hpp"
 #include "cli/text.hpp"
@@ -83,7 +84,7 @@ class Report {
     }
     if (!plan_.stages.empty()) {
       out += strategy() + target() + iteration() + throughput() + memory() + devices() + remarks() +
-             '\n' + stages();
+             '\n' + stages() + placement_text(plan_, setup_);
       if (detail_.breakdown) out += '\n' + breakdown();
     }
     if (!detail_.search) return out;
@@ -104,18 +105,44 @@ class Report {
     }
     return labelled("model", fmt::format("{} ({})", shown(graph_.name),
                                          counted(std::ssize(graph_.layers), "layer"))) +
-           labelled("cluster", fmt::format("{} ({} × {})", shown(cluster_.name),
-                                           devices_of(cluster_), shown(cluster_.device.name))) +
+           labelled("cluster", fmt::format("{} ({})", shown(cluster_.name), devices_of(cluster_))) +
            labelled("batch", batch);
   }
 
-  /// "1,024", or "24 of 1,024" of which only the first are to be used.
+  /// How many devices of each type there are, in the order of the types.
+  static std::vector<std::int64_t> devices_by_type(const model::Cluster& cluster) {
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(cluster.type_count()), 0);
+    for (const std::uint8_t type : cluster.types_of_devices()) ++counts[type];
+    if (cluster.type_count() == 1) counts.front() = cluster.devices();
+    return counts;
+  }
+
+  /// "1,024 × h100", "24 of 1,024 × h100" of which not all are to be used, or "24 × h100, 31 ×
+  /// a100".
   static std::string devices_of(const model::Cluster& cluster) {
-    const std::int64_t there = cluster.devices();
-    model::Cluster whole = cluster;
-    whole.limit.reset();
-    if (whole.devices() == there) return util::format_count(there);
-    return fmt::format("{} of {}", util::format_count(there), util::format_count(whole.devices()));
+    const std::vector<std::int64_t> counts = devices_by_type(cluster);
+    std::string text;
+    for (int type = 0; type < cluster.type_count(); ++type) {
+      const std::int64_t count = counts[static_cast<std::size_t>(type)];
+      const bool some = cluster.type_count() == 1 && count < cluster.places();
+      text += fmt::format("{}{}{} × {}", type == 0 ? "" : ", ", util::format_count(count),
+                          some ? " of " + util::format_count(cluster.places()) : "",
+                          shown(cluster.type(type).name));
+    }
+    return text;
+  }
+
+  /// Of the devices of the cluster in the mean; 0 if a type does not say.
+  double peak_flops() const {
+    const std::vector<std::int64_t> counts = devices_by_type(cluster_);
+    double sum = 0;
+    for (int type = 0; type < cluster_.type_count(); ++type) {
+      const auto& peaks = cluster_.type(type).peak_flops;
+      const auto peak = peaks.find(precision_);
+      if (peak == peaks.end()) return 0;
+      sum += static_cast<double>(counts[static_cast<std::size_t>(type)]) * peak->second;
+    }
+    return sum / static_cast<double>(cluster_.devices());
   }
 
   /// A degree of all stages: "8", or "1–8" where they differ.
@@ -186,17 +213,22 @@ class Report {
   }
 
   /// What the plan may use of a device.
-  double memory_limit() const {
-    return cluster_.device.usable_bytes() - plan_.stages.front().memory.margin_bytes;
+  double memory_limit() const { return plan_.stages[fullest_stage()].memory.limit_bytes; }
+
+  /// The stage that is nearest to its limit, or farthest beyond it.
+  std::size_t fullest_stage() const {
+    const auto left = [](const model::StagePlan& stage) {
+      return stage.memory.limit_bytes - stage.memory.total_bytes;
+    };
+    const auto fullest =
+        std::min_element(plan_.stages.begin(), plan_.stages.end(),
+                         [&](const auto& a, const auto& b) { return left(a) < left(b); });
+    return static_cast<std::size_t>(fullest - plan_.stages.begin());
   }
 
   /// The fullest stage, item by item.
   std::string memory() const {
-    std::size_t fullest = 0;
-    for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
-      if (plan_.stages[s].memory.total_bytes > plan_.stages[fullest].memory.total_bytes)
-        fullest = s;
-    }
+    const std::size_t fullest = fullest_stage();
     const model::StageMemory& m = plan_.stages[fullest].memory;
     if (m.total_bytes <= 0) return "";  // the plan is too broken to have any
     const double limit = memory_limit();
@@ -258,11 +290,10 @@ class Report {
     if (graph_.model_flops_per_sample) {
       const double flops = samples * *graph_.model_flops_per_sample / devices;
       text += fmt::format(" · {:.1f} model TFLOP/s per device", flops / 1e12);
-      const auto peak = cluster_.device.peak_flops.find(precision_);
-      if (peak != cluster_.device.peak_flops.end()) {
+      if (const double peak = peak_flops(); peak > 0) {
         return labelled("throughput", text) +
-               labelled("", fmt::format("MFU {} of the {} peak, {}", percent(flops / peak->second),
-                                        precision_, util::format_si(peak->second, "FLOP/s")));
+               labelled("", fmt::format("MFU {} of the {} peak, {}", percent(flops / peak),
+                                        precision_, util::format_si(peak, "FLOP/s")));
       }
     }
     return labelled("throughput", text);
@@ -324,7 +355,8 @@ class Report {
   /// Equal but for where they lie, what they hold and how many micro-batches are in flight.
   bool alike(const model::StagePlan& a, const model::StagePlan& b) const {
     return a.strategy == b.strategy && a.devices == b.devices && a.recompute == b.recompute &&
-           a.zero == b.zero && a.shard == b.shard && a.layers.size() == b.layers.size() &&
+           a.zero == b.zero && a.shard == b.shard && a.memory.limit_bytes == b.memory.limit_bytes &&
+           a.layers.size() == b.layers.size() &&
            util::format_seconds(a.time.total_s) == util::format_seconds(b.time.total_s);
   }
 
@@ -367,7 +399,7 @@ class Report {
       least = std::min(least, plan_.stages[s].memory.total_bytes);
       most = std::max(most, plan_.stages[s].memory.total_bytes);
     }
-    const double limit = memory_limit();
+    const double limit = stage.memory.limit_bytes;
     const std::string used = gibibytes(least) == gibibytes(most)
                                  ? gibibytes(most)
                                  : fmt::format("{}–{}", gibibytes(least), gibibytes(most));
@@ -441,8 +473,20 @@ class Report {
     return fmt::format(
                "memory per device in GiB, of {} (tables: of the weights, those over the "
                "vocabulary)\n",
-               gibibytes(memory_limit())) +
+               limits()) +
            table.text(0, kWidth);
+  }
+
+  /// What stages may use of their devices: "74.4", or "37.3–74.4" where they differ.
+  std::string limits() const {
+    double least = memory_limit();
+    double most = least;
+    for (const model::StagePlan& stage : plan_.stages) {
+      least = std::min(least, stage.memory.limit_bytes);
+      most = std::max(most, stage.memory.limit_bytes);
+    }
+    return least == most ? gibibytes(most)
+                         : fmt::format("{}–{}", gibibytes(least), gibibytes(most));
   }
 
   std::string search() const {

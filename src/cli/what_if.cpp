@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/machine.hpp"
 #include "cli/nothing.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_report.hpp"
@@ -98,6 +99,9 @@ class Variations {
   void add_memory() {
     variations_.push_back({"1 GiB more on every device", flags_, [](model::Problem& problem) {
                              problem.cluster.device.memory_bytes += kGiB;
+                             for (model::Device& device : problem.cluster.other_devices) {
+                               device.memory_bytes += kGiB;
+                             }
                            }});
     if (problem_.options.reserve.margin > 0) {
       add("no memory margin", [](Flags& flags) { flags.memory_margin = 0; });
@@ -127,6 +131,20 @@ class Variations {
     if (problem_.options.vpp.front() != 1) {
       add("without --vpp", [](Flags& flags) { flags.vpp.insert(flags.vpp.begin(), 1); });
     }
+    if (!flags_.whole_hosts && partial_hosts(problem_.cluster) > 0) {
+      add("without the hosts that miss a device", [](Flags& flags) { flags.whole_hosts = true; });
+    }
+    drop("nodelist", &Flags::nodelist);
+    drop("exclude", &Flags::exclude);
+    if (flags_.choose_nodes) {
+      add("without --choose-nodes", [](Flags& flags) {
+        flags.choose_nodes.reset();
+        flags.segment.reset();
+      });
+    }
+    drop("background", &Flags::background);
+    drop("keep-inside", &Flags::keep_inside);
+    drop("stage-at", &Flags::stage_at);
     drop("pin", &Flags::pin);
     drop("together", &Flags::together);
     drop("cut", &Flags::cut);
@@ -139,8 +157,10 @@ class Variations {
 
   /// A stage with a number is one of a given depth.
   bool pins_need_depth() const {
-    const auto& pins = problem_.options.stages.pins;
-    return std::any_of(pins.begin(), pins.end(), [](const auto& pin) { return pin.stage > 0; });
+    const model::StageConstraints& rules = problem_.options.stages;
+    const auto numbered = [](const auto& rule) { return rule.stage > 0; };
+    return std::any_of(rules.pins.begin(), rules.pins.end(), numbered) ||
+           std::any_of(rules.places.begin(), rules.places.end(), numbered);
   }
 
   void drop_degree(const char* flag, std::vector<std::int64_t> Flags::*field, Degree degree) {
@@ -227,8 +247,10 @@ class WhatIfQuestion {
     row.iteration_time_s = plan.iteration_time_s;
     row.memory_bytes = peak_bytes(plan);
     const model::Problem& problem = base_.setup.problem;
-    const double usable = finding.setup.problem.cluster.device.usable_bytes();
-    row.in_margin = *row.memory_bytes > cost::memory_limit(usable, problem.options.reserve);
+    row.in_margin = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const auto& stage) {
+      const double usable = stage.memory.limit_bytes + stage.memory.margin_bytes;
+      return stage.memory.total_bytes > cost::memory_limit(usable, problem.options.reserve);
+    });
     if (base_.fits()) row.gain = 1 - plan.iteration_time_s / base_.plan->iteration_time_s;
   }
 

@@ -352,6 +352,14 @@ std::string too_few_devices(const model::MemoryShortfall& missing, const model::
       missing.least_devices);
 }
 
+bool has_plan(const model::Problem& problem, const network::Network& network) {
+  bool found = false;
+  SearchSettings settings;
+  settings.progress = [&found](const Progress& progress) { found = found || progress.best_s > 0; };
+  settings.stop_requested = [&found] { return found; };
+  return solve(problem, network, settings).status != model::Status::kInfeasible;
+}
+
 /// Why nothing fits, from `instance`. `sure`: no other instance has to be asked whether a smaller
 /// change would do.
 Infeasibility explain(const Instance& instance, bool sure) {
@@ -374,7 +382,9 @@ Infeasibility explain(const Instance& instance, bool sure) {
       relaxed.options.zero != instance.options().zero) {
     const Instance other(relaxed, instance.network(), instance.lattice());
     const Tightest with_all = tightest(other);
-    if (with_all.bytes <= other.usable_bytes()) {
+    // Stages that fit on the largest type may have to lie on others.
+    if (with_all.bytes <= other.usable_bytes() &&
+        (other.one_type() || has_plan(relaxed, instance.network()))) {
       return {text + fmt::format("; {}: allow --recompute none,selective,full and --zero 0,1,2,3, "
                                  "which fits",
                                  change),
@@ -394,11 +404,7 @@ bool fits_anywhere(const Instance& instance) {
   if (rules.places.empty() && rules.confined.empty()) return false;
   rules.places.clear();
   rules.confined.clear();
-  bool found = false;
-  SearchSettings settings;
-  settings.progress = [&found](const Progress& progress) { found = found || progress.best_s > 0; };
-  settings.stop_requested = [&found] { return found; };
-  return solve(relaxed, instance.network(), settings).status != model::Status::kInfeasible;
+  return has_plan(relaxed, instance.network());
 }
 
 }  // namespace

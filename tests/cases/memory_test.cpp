@@ -364,6 +364,7 @@ model::Plan resharded(int zero, model::Problem* problem = nullptr) {
 nlohmann::json written(const model::Plan& plan, const model::Problem& problem) {
   cli::Setup setup;
   setup.problem = problem;
+  setup.network = network::make_network(problem.cluster);
   return nlohmann::json::parse(io::plan_to_json(plan, problem.graph, problem.cluster,
                                                 problem.options.global_batch, {},
                                                 cli::plan_notes(plan, setup)));

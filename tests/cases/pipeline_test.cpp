@@ -191,6 +191,7 @@ TEST(CaseP04, NoWeightMakesACountNegative) {
 std::vector<std::string> remarks_on(const model::Problem& problem) {
   cli::Setup setup;
   setup.problem = problem;
+  setup.network = network::make_network(problem.cluster);
   return cli::plan_notes(solve(problem), setup).remarks;
 }
 

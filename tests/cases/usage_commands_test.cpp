@@ -424,6 +424,7 @@ struct Effect {
   std::string kind = "model";  ///< of input
   Words base;
   Words change;
+  std::string machine = "machine.json";
 };
 
 /// Every option of `plan` that decides on the plan or on what is said about it.
@@ -451,6 +452,14 @@ const std::map<std::string, Effect>& effects() {
        {"model",
         {"--target", "megatron", "--pp", "2", "--vpp", "2", "--dp", "1", "--tp", "4"},
         {"--no-transfer-overlap"}}},
+      {"nodelist", {"model", {}, {"--nodelist", "n[0-3]"}, "racks.json"}},
+      {"exclude", {"model", {}, {"--exclude", "n5"}, "racks.json"}},
+      {"whole-hosts", {"model", {}, {"--whole-hosts"}, "racks.json"}},
+      {"choose-nodes", {"model", {}, {"--choose-nodes", "2"}, "racks.json"}},
+      {"segment", {"model", {"--choose-nodes", "4"}, {"--segment", "2"}, "whole_racks.json"}},
+      {"background", {"model", {"--pp", "2"}, {"--background", "rack=50"}, "racks.json"}},
+      {"keep-inside", {"model", {"--tp", "4"}, {"--keep-inside", "tp=node"}, "racks.json"}},
+      {"stage-at", {"graph", {"--pp", "2"}, {"--stage-at", "last=3"}}},
       {"pin", {"graph", {"--pp", "2"}, {"--pin", "n5=first"}}},
       {"together", {"graph", {"--pp", "2"}, {"--together", "n0,n5"}}},
       {"cut", {"graph", {"--pp", "2"}, {"--cut", "n0|n1"}}},
@@ -497,6 +506,13 @@ class OptionCommand : public UsageCommand {
   void SetUp() override {
     UsageCommand::SetUp();
     write_json("mixture.json", mixture(8));
+    Json racks = cluster({{2, "450 GB/s"}, {3, "50 GB/s"}, {2, "25 GB/s"}});
+    racks["network"]["levels"][0]["name"] = "node";
+    racks["network"]["levels"][1]["name"] = "rack";
+    racks["hosts"] = "n[0-5]";
+    write_json("whole_racks.json", racks);
+    racks["unavailable"] = {{"devices", {"n0:1"}}};
+    write_json("racks.json", racks);
     write_json("towers.json", {{"model_type", "t5"},
                                {"d_model", 512},
                                {"d_kv", 64},
@@ -524,7 +540,7 @@ class OptionCommand : public UsageCommand {
   std::pair<int, Json> answer(const Effect& effect, const Words& more) const {
     const bool graph = effect.kind == "graph" || effect.kind == "uneven";
     Words words{"plan",      graph ? "--graph" : "--model", path(effect.kind + ".json"),
-                "--cluster", path("machine.json"),          "--json",
+                "--cluster", path(effect.machine),          "--json",
                 "-q"};
     const Words all = effect.base + more;
     if (std::find(all.begin(), all.end(), "--global-batch") == all.end()) {

@@ -36,6 +36,7 @@ std::string setting(const io::PlanTarget& target, const std::string& key) {
 io::PlanTarget target_of(const model::Plan& plan, const model::Problem& problem) {
   cli::Setup setup;
   setup.problem = problem;
+  setup.network = network::make_network(problem.cluster);
   return cli::target_of(plan, setup).value();
 }
 

@@ -12,14 +12,16 @@ allowed_for() {
     util) echo "" ;;
     model) echo "util" ;;
     network) echo "util model" ;;
+    placement) echo "util model network" ;;
     targets) echo "util model" ;;
     cost) echo "util model network" ;;
+    simulate) echo "util model network cost" ;;
     lattice) echo "util model" ;;
     solver) echo "util model network targets cost lattice" ;;
     io) echo "util model network targets cost solver mpi" ;;  # of solver: snapshot.hpp
     mpi) echo "util" ;;
     distributed) echo "util model network cost lattice solver mpi" ;;
-    cli) echo "util model network targets cost lattice solver io mpi distributed" ;;
+    cli) echo "util model network placement targets cost simulate lattice solver io mpi distributed" ;;
     *) return 1 ;;
   esac
 }

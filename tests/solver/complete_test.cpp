@@ -99,10 +99,8 @@ class Completions {
 
   void choose(std::size_t i, double sum, double slowest, double ties) {
     if (i == plan_.stages.size()) return offer(sum, slowest, ties);
-    const double limit =
-        std::floor(problem_.cluster.device.usable_bytes() * (1 - problem_.options.reserve.margin));
     for (const Option& option : options_[i]) {
-      if (option.cost.memory.total_bytes > limit) continue;
+      if (option.cost.memory.total_bytes > option.cost.memory.limit_bytes) continue;
       plan_.stages[i].recompute = option.recompute;
       plan_.stages[i].zero = option.zero;
       plan_.stages[i].shard = option.shard;

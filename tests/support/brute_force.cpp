@@ -387,14 +387,19 @@ class Enumeration {
   }
 
   void judge(double sum, double slowest, double ties, bool uniform) {
-    if (!target_.runs(plan_, network_.devices(), static_cast<std::int64_t>(microbatches_),
-                      chain())) {
-      return;
-    }
     const double m = microbatches_;
     const auto p = static_cast<double>(plan_.stages.size());
     const double value_1f1b = sum + (m - 1) * slowest + sync_ + ties;
     const double value_paper = (m + p - 1) * slowest + sync_;
+    const bool taken = (uniform && (improves(best_.uniform_1f1b, value_1f1b) ||
+                                    improves(best_.uniform_paper, value_paper))) ||
+                       (per_stage_ && (improves(best_.per_stage_1f1b, value_1f1b) ||
+                                       improves(best_.per_stage_paper, value_paper)));
+    // Rules take longer to ask than sums to compare.
+    if (!taken || !target_.runs(plan_, network_.devices(), static_cast<std::int64_t>(microbatches_),
+                                chain())) {
+      return;
+    }
     if (uniform) {
       offer(best_.uniform_1f1b, value_1f1b);
       offer(best_.uniform_paper, value_paper);
@@ -405,10 +410,15 @@ class Enumeration {
     }
   }
 
+  /// Whether it is better or as good.
+  static bool improves(const Optimum& best, double value) {
+    return value <= best.value_s + kEqual * value;
+  }
+
   void offer(Optimum& best, double value) const {
     const double margin = kEqual * value;
     if (best.feasible()) {
-      if (value > best.value_s + margin) return;
+      if (!improves(best, value)) return;
       if (value >= best.value_s - margin &&
           !canonical_less(micro_batch_, plan_, best.micro_batch, best.plan)) {
         best.value_s = std::min(best.value_s, value);
