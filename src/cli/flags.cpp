@@ -47,7 +47,7 @@ constexpr std::string_view kRun = "Run and output";
 
 std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
 
-constexpr std::array<Option, 82> kOptions{{
+constexpr std::array<Option, 83> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -208,6 +208,9 @@ constexpr std::array<Option, 82> kOptions{{
     {"what-if", "", "", kQuestions,
      "after the plan, what more memory and every restriction less would bring", "", kPlan,
      Switch{&Flags::what_if}},
+    {"top", "", "K", kQuestions,
+     "the K best plans that differ in micro-batch, dp, pp, vpp, tp, cp or ep, and what each loses",
+     "", kPlan, Integer{&Flags::top, 1}},
 
     {"rules", "", "", kRun, "list the rules of frameworks, with their sources", "", kInspect,
      Switch{&Flags::rules}},

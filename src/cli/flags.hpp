@@ -74,6 +74,7 @@ struct Flags {
   std::vector<std::int64_t> device_counts;
   bool weak = false;
   bool what_if = false;
+  std::optional<std::int64_t> top;
   // how a model is split and profiled
   std::vector<std::string> context_form;
   std::vector<std::int64_t> etp;

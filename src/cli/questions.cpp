@@ -296,7 +296,8 @@ class Scaling {
 }  // namespace
 
 bool asks_question(const Flags& flags) {
-  return flags.fewest_devices || !flags.device_counts.empty() || flags.what_if;
+  return flags.fewest_devices || !flags.device_counts.empty() || flags.what_if ||
+         flags.top.has_value();
 }
 
 void check_question(const Flags& flags) {
@@ -307,9 +308,13 @@ void check_question(const Flags& flags) {
   if (flags.fewest_devices) asked.push_back("--fewest-devices");
   if (!flags.device_counts.empty()) asked.push_back("--device-counts");
   if (flags.what_if) asked.push_back("--what-if");
+  if (flags.top) asked.push_back("--top");
   if (asked.empty()) return;
   if (asked.size() > 1) {
     throw InvalidConfig(fmt::format("{} and {}: one question at a time", asked[0], asked[1]));
+  }
+  if (flags.top && flags.per_stage_strategies) {
+    throw InvalidConfig("--top: tells strategies apart, which --per-stage-strategies mixes");
   }
   if (!flags.checkpoint.empty()) {
     throw InvalidConfig(
@@ -324,6 +329,7 @@ ExitCode answer(const Flags& flags, const Ranks& ranks) {
   const Inquiry inquiry(flags, ranks);
   if (flags.fewest_devices) return FewestDevices(flags, inquiry).answer();
   if (flags.what_if) return answer_what_if(flags, inquiry);
+  if (flags.top) return answer_top(flags, inquiry);
   return Scaling(flags, inquiry).answer();
 }
 

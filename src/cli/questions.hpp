@@ -8,7 +8,7 @@
 namespace nestplan::cli {
 
 /// Whether the flags ask more than for one plan: `--fewest-devices`, `--device-counts`,
-/// `--what-if`.
+/// `--what-if`, `--top`.
 bool asks_question(const Flags& flags);
 
 /// Throws InvalidConfig for questions that do not go together or with other flags.
@@ -19,5 +19,8 @@ ExitCode answer(const Flags& flags, const Ranks& ranks);
 
 /// The plan, and what it would take were something else allowed or there. *Collective.*
 ExitCode answer_what_if(const Flags& flags, const Inquiry& inquiry);
+
+/// The plan, and the next best ones of other strategies. *Collective.*
+ExitCode answer_top(const Flags& flags, const Inquiry& inquiry);
 
 }  // namespace nestplan::cli

@@ -62,7 +62,7 @@ const KeySet kPlan{
     {"status",        "reason",    "objective",  "model",   "cluster", "iteration_time_s",
      "lower_bound_s", "gap",       "throughput", "batch",   "devices", "time_split",
      "target",        "shortfall", "vocabulary", "restart", "remarks", "fewest_devices",
-     "what_if",       "placement", "search"}};
+     "what_if",       "top",       "placement",  "search"}};
 const KeySet kThroughput{
     "throughput",
     {},
@@ -101,6 +101,10 @@ const KeySet kTooFew{"too_few", {"devices", "reason"}, {}};
 const KeySet kWhatIf{"what_if",
                      {"change"},
                      {"status", "iteration_time_s", "gain", "memory_bytes", "in_margin", "reason"}};
+const KeySet kTop{"top",
+                  {},
+                  {"iteration_time_s", "micro_batch", "dp", "pp", "vpp", "tp", "cp", "ep",
+                   "dp_inner", "devices", "memory_bytes", "time_split"}};
 const KeySet kTimeSplit{
     "time_split",
     {},
@@ -127,9 +131,9 @@ std::vector<KeySet> known_keys(const std::string& format) {
   }
   if (format == kPlanFormat) {
     using namespace plan_keys;
-    return {kPlan,   kThroughput, kStrategy,  kBatch,      kDevices,   kStage,       kTime,
-            kMemory, kTarget,     kSetting,   kVocabulary, kShortfall, kRestart,     kFewestDevices,
-            kTooFew, kWhatIf,     kTimeSplit, kSearch,     kPlacement, kPlacedGroups};
+    return {kPlan,   kThroughput, kStrategy, kBatch,      kDevices,   kStage,     kTime,
+            kMemory, kTarget,     kSetting,  kVocabulary, kShortfall, kRestart,   kFewestDevices,
+            kTooFew, kWhatIf,     kTop,      kTimeSplit,  kSearch,    kPlacement, kPlacedGroups};
   }
   return {};
 }

@@ -104,10 +104,13 @@ class PlanReader {
       const auto below = fewest->find("too_few");
       if (below && !below->is_null()) below->expect(plan_keys::kTooFew);
     }
-    const auto changes = root_.find("what_if");
-    if (!changes) return;
-    for (const Field& change : changes->items()) {
-      change.expect(plan_keys::kWhatIf).at("change").identifier();
+    if (const auto changes = root_.find("what_if")) {
+      for (const Field& change : changes->items()) {
+        change.expect(plan_keys::kWhatIf).at("change").identifier();
+      }
+    }
+    if (const auto top = root_.find("top")) {
+      for (const Field& plan : top->items()) plan.expect(plan_keys::kTop);
     }
   }
 

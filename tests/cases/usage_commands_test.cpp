@@ -485,6 +485,7 @@ const std::map<std::string, Effect>& effects() {
       {"device-counts", {"model", {}, {"--device-counts", "2,4"}}},
       {"weak", {"model", {"--device-counts", "2,4"}, {"--weak"}}},
       {"what-if", {"model", {}, {"--what-if"}}},
+      {"top", {"model", {}, {"--top", "2"}}},
       {"global-batch", {"model", {}, {"--global-batch", "128"}}},
       {"tokens", {"towers", {}, {"--tokens", "decoder=64"}}},
   };

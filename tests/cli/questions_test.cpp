@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cli/workspace.hpp"
 
@@ -228,9 +231,58 @@ TEST_F(QuestionsTest, SameOnEveryNumberOfRanks) {
   }
 }
 
+TEST_F(QuestionsTest, TopPlansAreTheFastestOfAllStrategies) {
+  set_memory("60 MB");
+  // What every combination of degrees would take, searched by itself.
+  std::vector<double> times;
+  for (const int micro_batch : {1, 2}) {
+    for (const int tp : {1, 2}) {
+      for (const int dp : {1, 2, 4, 8}) {
+        for (const int pp : {1, 2, 3, 4, 5, 6}) {
+          const Outcome outcome =
+              run(on_small({"plan"}, {"--json", "--micro-batch", std::to_string(micro_batch),
+                                      "--tp", std::to_string(tp), "--dp", std::to_string(dp),
+                                      "--pp", std::to_string(pp)}));
+          if (outcome.exit_code == 0) {
+            times.push_back(Json::parse(outcome.out)["iteration_time_s"]);
+          }
+        }
+      }
+    }
+  }
+  std::sort(times.begin(), times.end());
+  ASSERT_GT(times.size(), 5U);
+  const Json all = ask({"--top", "1000"})["top"];
+  ASSERT_EQ(all.size(), times.size());
+  std::set<std::string> strategies;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_DOUBLE_EQ(all[i]["iteration_time_s"], times[i]) << "of rank " << i + 1;
+    std::string strategy;
+    for (const char* degree : {"micro_batch", "dp", "pp", "vpp", "tp", "cp", "ep"}) {
+      strategy += all[i][degree].dump() + ' ';
+    }
+    EXPECT_TRUE(strategies.insert(strategy).second) << strategy << "is there twice";
+  }
+  Json answer = ask({"--top", "3"});
+  EXPECT_EQ(answer["top"].size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(answer["top"][i], all[i]);
+  EXPECT_EQ(answer["top"][0]["iteration_time_s"], answer["iteration_time_s"]);
+  answer.erase("top");
+  EXPECT_EQ(without_search(answer), without_search(ask({})));
+}
+
+TEST_F(QuestionsTest, TopPlansKeepToWhatIsAllowed) {
+  for (const Json& each : ask({"--top", "9", "--tp", "2", "--dp", "1,2"})["top"]) {
+    EXPECT_EQ(each["tp"], 2);
+    EXPECT_LE(each["dp"].get<int>(), 2);
+  }
+  set_memory("5 MB");
+  EXPECT_TRUE(ask({"--top", "3"}, 3)["top"].empty());
+}
+
 TEST_F(QuestionsTest, TimeLimitIsForAllOfThem) {
-  for (const Words& question :
-       {Words{"--fewest-devices"}, Words{"--device-counts", "2,5,8"}, Words{"--what-if"}}) {
+  for (const Words& question : {Words{"--fewest-devices"}, Words{"--device-counts", "2,5,8"},
+                                Words{"--what-if"}, Words{"--top", "4"}}) {
     Words flags = question;
     flags.insert(flags.end(), {"--time-limit", "1e-9", "--json"});
     const Outcome outcome = run(on_small({"plan"}, flags));
@@ -259,6 +311,8 @@ TEST_F(QuestionsTest, WhatDoesNotGoTogether) {
   };
   refused({"--weak"}, "--weak: --device-counts is needed");
   refused({"--what-if", "--fewest-devices"}, "one question at a time");
+  refused({"--top", "3", "--per-stage-strategies"}, "--top: tells strategies apart");
+  refused({"--top", "0"}, "--top: 0 is out of range");
   refused({"--what-if", "--checkpoint", path("c.h5")}, "--what-if: a --checkpoint holds one");
   refused({"--device-counts", "2", "-o", path("p.json")}, "--device-counts: has a plan for every");
   refused({"--device-counts", "2,9"}, "--device-counts: 9 is more than the 8 devices of two-nodes");

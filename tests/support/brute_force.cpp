@@ -110,6 +110,7 @@ class Enumeration {
     for (const model::Edge& edge : graph_.edges) {
       predecessors_[idx(edge.to)] |= LayerMask{1} << edge.from;
     }
+    chain_ = chain();
   }
 
   Optima run() {
@@ -397,7 +398,7 @@ class Enumeration {
                                        improves(best_.per_stage_paper, value_paper)));
     // Rules take longer to ask than sums to compare.
     if (!taken || !target_.runs(plan_, network_.devices(), static_cast<std::int64_t>(microbatches_),
-                                chain())) {
+                                chain_)) {
       return;
     }
     if (uniform) {
@@ -451,6 +452,7 @@ class Enumeration {
   std::vector<std::uint8_t> types_;  ///< of the devices; empty: of one type
   bool per_stage_;
   std::vector<LayerMask> predecessors_;
+  bool chain_ = false;
   Optima best_;
 
   std::int64_t micro_batch_ = 1;

@@ -27,7 +27,7 @@ extern const KeySet kCluster, kDevice, kOtherDevice, kUnavailable, kNetwork, kLe
 /// Objects of a `nestplan.plan/1` document.
 namespace plan_keys {
 extern const KeySet kPlan, kThroughput, kStrategy, kBatch, kDevices, kStage, kTime, kMemory,
-    kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf,
+    kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf, kTop,
     kTimeSplit, kSearch, kPlacement, kPlacedGroups;
 }
 
