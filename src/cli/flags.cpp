@@ -47,7 +47,7 @@ constexpr std::string_view kRun = "Run and output";
 
 std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
 
-constexpr std::array<Option, 83> kOptions{{
+constexpr std::array<Option, 84> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -114,6 +114,9 @@ constexpr std::array<Option, 83> kOptions{{
      "ask",
      "", kSolving, Switch{&Flags::no_transfer_overlap}},
 
+    {"slice", "", "4x4x8", kMachine,
+     "of a torus or mesh: use a part of so many devices per dimension, which must not cut hosts",
+     "", kOnCluster, Text{&Flags::slice}},
     {"nodelist", "", "HOSTS", kMachine,
      "use these hosts of the cluster only, such as node[001-064]", "", kOnCluster,
      Text{&Flags::nodelist}},

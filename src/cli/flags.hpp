@@ -51,6 +51,7 @@ struct Flags {
   bool no_transfer_overlap = false;
   std::optional<std::string> target;
   // what stages may hold
+  std::string slice;
   std::string nodelist;
   std::string exclude;
   bool whole_hosts = false;

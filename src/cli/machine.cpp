@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nestplan/network/node_choice.hpp"
+#include "nestplan/network/torus.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/host_list.hpp"
 #include "nestplan/util/text.hpp"
@@ -181,8 +182,53 @@ void leave_out_partial_hosts(model::Cluster& cluster) {
   throw InvalidConfig("--whole-hosts: every host misses a device");
 }
 
+namespace {
+
+std::vector<std::int64_t> parse_box(const std::string& text) {
+  std::vector<std::int64_t> box;
+  for (const std::string_view part : util::split(text, 'x')) {
+    if (!parse(part, box.emplace_back())) {
+      throw InvalidConfig(
+          fmt::format("--slice: {} is not a number of devices for every dimension, "
+                      "such as 4x4x8",
+                      util::quoted(text)));
+    }
+  }
+  return box;
+}
+
+/// Leaves a box of a torus. It closes a ring along a dimension that it has whole and that is one,
+/// and, consisting of whole cubes, along all of them.
+void take_slice(const Flags& flags, model::Cluster& cluster) {
+  if (flags.slice.empty()) return;
+  auto* torus = std::get_if<model::TorusSpec>(&cluster.network);
+  if (torus == nullptr) throw InvalidConfig("--slice: the network is no torus or mesh");
+  const std::vector<std::int64_t> box = parse_box(flags.slice);
+  if (const auto problem = network::slice_problem(*torus, box)) {
+    throw InvalidConfig("--slice: " + *problem);
+  }
+  if (!cluster.hosts.empty() || !cluster.types.empty() || !cluster.unavailable.empty()) {
+    throw InvalidConfig(
+        "--slice: is for a cluster without named hosts, other devices and unavailable ones, whose "
+        "places would be others in the slice");
+  }
+  bool whole_cubes = !torus->cube.empty();
+  for (std::size_t d = 0; d < torus->cube.size(); ++d) {
+    whole_cubes = whole_cubes && box[d] % torus->cube[d] == 0;
+  }
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    model::TorusDimension& dimension = torus->dimensions[d];
+    dimension.wrap = whole_cubes || (dimension.wrap && box[d] == dimension.size);
+    dimension.size = box[d];
+  }
+  if (!whole_cubes) torus->cube.clear();
+}
+
+}  // namespace
+
 void apply_machine_flags(const Flags& flags, model::Cluster& cluster,
                          std::vector<std::string>& remarks) {
+  take_slice(flags, cluster);
   if (!flags.nodelist.empty()) {
     on_behalf_of("nodelist",
                  [&] { network::restrict_to_hosts(cluster, util::expand_hosts(flags.nodelist)); });

@@ -16,8 +16,9 @@ std::int64_t partial_hosts(const model::Cluster& cluster);
 /// Makes all devices of such hosts unavailable. Throws InvalidConfig if that leaves none.
 void leave_out_partial_hosts(model::Cluster& cluster);
 
-/// What `--nodelist`, `--exclude`, `--whole-hosts`, `--choose-nodes` and `--background` leave of a
-/// cluster. Throws InvalidConfig that names the flag. `remarks` hear of hosts that were chosen.
+/// What `--slice`, `--nodelist`, `--exclude`, `--whole-hosts`, `--choose-nodes` and `--background`
+/// leave of a cluster. Throws InvalidConfig that names the flag. `remarks` hear of hosts that were
+/// chosen.
 void apply_machine_flags(const Flags& flags, model::Cluster& cluster,
                          std::vector<std::string>& remarks);
 

@@ -134,6 +134,7 @@ class Variations {
     if (!flags_.whole_hosts && partial_hosts(problem_.cluster) > 0) {
       add("without the hosts that miss a device", [](Flags& flags) { flags.whole_hosts = true; });
     }
+    drop("slice", &Flags::slice);
     drop("nodelist", &Flags::nodelist);
     drop("exclude", &Flags::exclude);
     if (flags_.choose_nodes) {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "nestplan/io/files.hpp"
+
 namespace nestplan::campaign {
 namespace {
 
@@ -110,13 +112,7 @@ std::vector<Case> shipped_cases() {
   return cases;
 }
 
-long long devices(const fs::path& cluster) {
-  long long count = 1;
-  const Json network = parse(cluster).at("network");
-  if (!network.contains("levels")) return 1LL << 40;
-  for (const Json& level : network.at("levels")) count *= level.at("fanout").get<long long>();
-  return count;
-}
+long long devices(const fs::path& cluster) { return io::read_cluster(cluster).devices(); }
 
 std::vector<Case> on_at_most(long long most, std::vector<Case> cases) {
   std::erase_if(cases, [&](const Case& one) { return devices(one.cluster) > most; });
@@ -155,6 +151,11 @@ std::filesystem::path with_memory(const std::filesystem::path& cluster, long lon
   Json json = parse(cluster);
   json.at("device")["memory"] = fmt::format("{} B", bytes);
   json.at("device")["reserved"] = "0 B";
+  // Paths in the file are relative to where it was.
+  Json& network = json.at("network");
+  if (network.contains("topology")) {
+    network["topology"] = (cluster.parent_path() / network["topology"].get<std::string>()).string();
+  }
   return write(directory / fmt::format("{}-{}.json", cluster.stem().string(), bytes), json);
 }
 

@@ -214,6 +214,15 @@ TEST_F(NetworkCommand, CaseN12SlicesKeepHostsWholeAndRingsFindNeighbours) {
 
   mesh(4, 2);
   EXPECT_EQ(groups(planned("graph", 1), "tp"), (Domains{{"host", 1}}));
+  // A part of it, asked for.
+  const Outcome cut = run(plan("graph", 1, {"--slice", "4x1"}));
+  EXPECT_EQ(cut.exit_code, 2);
+  EXPECT_TRUE(
+      has(cut.err, "--slice: 4x1 cuts hosts of 2x2 in y (the next larger that does not: 4x2)"));
+  EXPECT_TRUE(has(run(plan("graph", 1, {"--slice", "4x4"})).err, "does not lie in 4x2"));
+  EXPECT_TRUE(has(run(plan("graph", 1, {"--slice", "4"})).err, "has 1 dimensions"));
+  EXPECT_TRUE(has(run(plan("graph", 1, {"--slice", "4xy"})).err, "is not a number of devices"));
+  EXPECT_EQ(planned("graph", 1, {"--slice", "2x2"}).at("devices").at("total"), 4);
   // Eight go there along one row and back along the other, both ways at once.
   write_json("graph.json", one_layer(8));
   const Json ring = planned("graph", 1);

@@ -452,6 +452,7 @@ const std::map<std::string, Effect>& effects() {
        {"model",
         {"--target", "megatron", "--pp", "2", "--vpp", "2", "--dp", "1", "--tp", "4"},
         {"--no-transfer-overlap"}}},
+      {"slice", {"model", {}, {"--slice", "2x2"}, "torus.json"}},
       {"nodelist", {"model", {}, {"--nodelist", "n[0-3]"}, "racks.json"}},
       {"exclude", {"model", {}, {"--exclude", "n5"}, "racks.json"}},
       {"whole-hosts", {"model", {}, {"--whole-hosts"}, "racks.json"}},
@@ -507,6 +508,11 @@ class OptionCommand : public UsageCommand {
   void SetUp() override {
     UsageCommand::SetUp();
     write_json("mixture.json", mixture(8));
+    Json torus = cluster({{8, "450 GB/s"}});
+    torus["network"] = Json::parse(R"({"kind": "torus", "host": [2, 1], "dimensions": [
+      {"size": 4, "bandwidth": "45 GB/s", "latency": "1 us"},
+      {"size": 2, "bandwidth": "45 GB/s", "latency": "1 us"}]})");
+    write_json("torus.json", torus);
     Json racks = cluster({{2, "450 GB/s"}, {3, "50 GB/s"}, {2, "25 GB/s"}});
     racks["network"]["levels"][0]["name"] = "node";
     racks["network"]["levels"][1]["name"] = "rack";

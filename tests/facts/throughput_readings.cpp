@@ -1,3 +1,5 @@
+#include "facts/throughput_readings.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -113,7 +115,8 @@ const std::map<std::string, Reader>& readers() {
   return all;
 }
 
-/// Why the model has no words for a row; empty if it has.
+}  // namespace
+
 std::string obstacle(const Row& row) {
   for (const char* column : {"layers", "hidden", "dp", "mbs", "gbs", "recompute"}) {
     if (!row.says(column)) return std::string(column) + ": not stated";
@@ -126,19 +129,25 @@ std::string obstacle(const Row& row) {
     // scripts/performance/configs/llama/llama3_workload_base_configs.py
     return "offloads activations to the host";
   }
-  const std::string& key = row.text("arch_key");
-  if (key.starts_with("deepseek") || key.starts_with("kimi")) {
-    return "latent attention, whose widths the table does not have";
-  }
   if (readers().count(row.text("source_id")) == 0) return "a source that nobody has read yet";
   return "";
+}
+
+Run throughput_run(const Row& row) { return readers().at(row.text("source_id"))(row); }
+
+namespace {
+
+bool latent(const Row& row) {
+  const std::string& key = row.text("arch_key");
+  return key.starts_with("deepseek") || key.starts_with("kimi");
 }
 
 Reading reading_of(const Row& row) {
   const std::string why = obstacle(row);
   if (!why.empty()) return left_out(why);
+  if (latent(row)) return left_out("latent attention, whose widths the table does not have");
   Reading reading;
-  reading.run = readers().at(row.text("source_id"))(row);
+  reading.run = throughput_run(row);
   try {
     graph_of(*reading.run);
   } catch (const InvalidConfig& error) {
