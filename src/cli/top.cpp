@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -210,41 +212,60 @@ class TopQuestion {
     return rows;
   }
 
+  /// Columns in which all plans are alike are left out.
+  static std::vector<std::size_t> telling(const std::vector<std::vector<std::string>>& rows,
+                                          std::size_t columns, std::string_view nothing) {
+    std::vector<std::size_t> kept;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const bool any =
+          std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[c] != nothing; });
+      if (any) kept.push_back(c);
+    }
+    return kept;
+  }
+
   /// The first plan's times, and by how much the others' are longer or shorter, term by term.
   std::string text() const {
     constexpr auto kRight = Table::Align::kRight;
-    std::vector<Table::Column> columns{{"", kRight},   {"iteration", kRight}, {"slower", kRight},
-                                       {"dp", kRight}, {"pp", kRight},        {"tp", kRight}};
-    columns.push_back({"cp", kRight});
-    columns.push_back({"ep", kRight});
-    columns.push_back({"mbs", kRight});
-    columns.push_back({"GiB", kRight});
-    for (const auto& [name, of] : kTerms) columns.push_back({name, kRight});
-    Table table(columns);
+    const std::array<std::pair<const char*, std::size_t>, 6> degrees{
+        {{"dp", 1}, {"pp", 2}, {"tp", 4}, {"cp", 5}, {"ep", 6}, {"mbs", 0}}};
     const model::Plan& first = *found_.front().finding.plan;
+    std::vector<std::vector<std::string>> of_degrees, of_terms;
+    for (const Best& best : found_) {
+      const model::Plan& plan = *best.finding.plan;
+      const Key key = key_of(plan, best.finding.setup.problem.graph);
+      auto& row = of_degrees.emplace_back();
+      for (const auto& [name, degree] : degrees) row.push_back(fmt::format("{}", key[degree]));
+      if (key[3] > 1) row[1] += fmt::format("×{}", key[3]);
+      auto& terms = of_terms.emplace_back();
+      const bool is_first = &best == &found_.front();
+      for (const auto& [name, of] : kTerms) {
+        const double seconds = plan.split.*of - (is_first ? 0 : first.split.*of);
+        terms.push_back(signed_seconds(seconds, !is_first));
+      }
+    }
+    std::vector<std::vector<std::string>> differences(of_terms.begin() + 1, of_terms.end());
+    const auto shown_degrees = telling(of_degrees, degrees.size(), "1");
+    const auto shown_terms = differences.empty() ? telling(of_terms, kTerms.size(), "0 s")
+                                                 : telling(differences, kTerms.size(), "=");
+    std::vector<Table::Column> columns{{"", kRight}, {"iteration", kRight}, {"slower", kRight}};
+    for (const std::size_t c : shown_degrees) columns.push_back({degrees[c].first, kRight});
+    columns.push_back({"GiB", kRight});
+    for (const std::size_t c : shown_terms) columns.push_back({kTerms[c].first, kRight});
+    Table table(columns);
     for (std::size_t i = 0; i < found_.size(); ++i) {
       const model::Plan& plan = *found_[i].finding.plan;
-      const Key key = key_of(plan, found_[i].finding.setup.problem.graph);
       const double slower = plan.iteration_time_s / first.iteration_time_s - 1;
-      std::vector<std::string> row{
-          fmt::format("{}", i + 1),
-          util::format_seconds(plan.iteration_time_s),
-          i == 0 ? kNothing : percent(slower),
-          fmt::format("{}", key[1]),
-          key[3] > 1 ? fmt::format("{}×{}", key[2], key[3]) : fmt::format("{}", key[2]),
-          fmt::format("{}", key[4]),
-          fmt::format("{}", key[5]),
-          fmt::format("{}", key[6]),
-          fmt::format("{}", key[0]),
-          gibibytes(peak_bytes(plan))};
-      for (const auto& [name, of] : kTerms) {
-        const double seconds = plan.split.*of - (i == 0 ? 0 : first.split.*of);
-        row.push_back(signed_seconds(seconds, i > 0));
-      }
+      std::vector<std::string> row{fmt::format("{}", i + 1),
+                                   util::format_seconds(plan.iteration_time_s),
+                                   i == 0 ? kNothing : percent(slower)};
+      for (const std::size_t c : shown_degrees) row.push_back(of_degrees[i][c]);
+      row.push_back(gibibytes(peak_bytes(plan)));
+      for (const std::size_t c : shown_terms) row.push_back(of_terms[i][c]);
       table.add(row);
     }
     std::string text =
-        "best plans of different strategies; what of the time differs from the first\n" +
+        "best plans of different strategies, and what of their time differs from the first's\n" +
         table.text(0);
     if (std::ssize(found_) < *flags_.top) {
       text += fmt::format("{}\n", stopped_ ? "stopped before more were found"

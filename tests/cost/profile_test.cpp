@@ -244,14 +244,14 @@ TEST(Times, SplittingHelpsButLessThanLinearly) {
 
 // Rates per GPU of whole iterations, which include what a graph does not (optimizer step, exposed
 // communication): Llama-3.1-8B on H100 at 547 TFLOP/s in bf16 and 715 in fp8
-// (NVIDIA/dgxc-benchmarking; earlier releases 523 and 698), MPT-13B on A100 at 180
-// (mosaicml/llm-foundry). Causal attention counted half.
+// (NVIDIA/dgxc-benchmarking; earlier releases 523 and 698), MPT-13B on A100 at 180, with the first
+// FlashAttention, which is slower (mosaicml/llm-foundry). Causal attention counted half.
 TEST(Times, AgreeWithPublishedTrainingRates) {
   const auto expect_rate = [](const Architecture& a, const model::Device& device, ProfileOptions o,
-                              double published) {
+                              double published, double most = 1.15) {
     const double rate = flop_rate(build_graph(a, device, o)) / 1e12;
     EXPECT_GT(rate, published);
-    EXPECT_LT(rate, published * 1.15);
+    EXPECT_LT(rate, published * most);
   };
   expect_rate(llama3_8b(), h100(), options(8192, {1}), 547);
   ProfileOptions fp8 = options(8192, {1});
@@ -263,7 +263,7 @@ TEST(Times, AgreeWithPublishedTrainingRates) {
   mpt.heads = mpt.kv_heads = 40;
   mpt.ffn = 4 * 5120;
   mpt.vocab = 50368;
-  expect_rate(mpt, a100(), options(2048, {1}, {2}), 180);
+  expect_rate(mpt, a100(), options(2048, {1}, {2}), 180, 1.25);
 }
 
 TEST(Times, Fp8IsFasterButNotTwice) {

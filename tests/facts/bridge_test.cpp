@@ -25,7 +25,8 @@ using Degrees = std::vector<std::int64_t>;
 
 constexpr double kWorthAWord = 0.05;  ///< of the iteration time
 constexpr double kRounding = 1e-9;
-/// Relative error of predicted iteration times. Nothing is fitted to them.
+/// Relative error of predicted iteration times. Some of them are among the runs that
+/// the analytical model's constants are fitted to.
 constexpr double kMostMedian = 0.25;
 
 bool thorough() { return std::getenv("NESTPLAN_SOAK") != nullptr; }
