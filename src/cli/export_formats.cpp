@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -87,6 +89,34 @@ Json groups_json(const Placement& placement) {
   return kinds;
 }
 
+/// On a torus: the ranks of every group in the order of a ring whose steps are to neighbours where
+/// there is one, see network::TorusGrid::ring. For frameworks that take the order of devices in a
+/// mesh as that of their rings.
+Json rings_json(const Placement& placement, const model::TorusSpec& torus) {
+  const network::TorusGrid grid(torus);
+  std::map<std::int64_t, std::int64_t> rank_at;
+  std::vector<std::int64_t> place_of(placement.seats.size());
+  for (const placement::Seat& seat : placement.seats) {
+    rank_at[seat.place] = seat.rank;
+    place_of[static_cast<std::size_t>(seat.rank)] = seat.place;
+  }
+  Json kinds = Json::object();
+  for (const placement::GroupKind kind : placement::kGroupKinds) {
+    Json rings = Json::array();
+    for (const placement::Group& group : placement::groups(placement, kind)) {
+      std::vector<std::int64_t> places;
+      for (const std::int64_t rank : group)
+        places.push_back(place_of[static_cast<std::size_t>(rank)]);
+      std::sort(places.begin(), places.end());
+      std::vector<std::int64_t> ring;
+      for (const std::int64_t place : grid.ring(places)) ring.push_back(rank_at.at(place));
+      rings.push_back(ring);
+    }
+    kinds[placement::to_string(kind)] = std::move(rings);
+  }
+  return kinds;
+}
+
 std::string placement_json(const Placement& placement, const ExportDetail& detail) {
   const placement::Segment segment = placement::segment(placement);
   const std::string hosts = placement::host_list(placement);
@@ -114,7 +144,12 @@ std::string placement_json(const Placement& placement, const ExportDetail& detai
            {"spread", spreads_json(placement, detail.network)},
            {"ranks", ranks_json(placement, device)},
            {"idle", std::move(idle)}};
-  if (detail.groups) out["groups"] = groups_json(placement);
+  if (detail.groups) {
+    out["groups"] = groups_json(placement);
+    if (const auto* torus = std::get_if<model::TorusSpec>(&detail.cluster.network)) {
+      out["rings"] = rings_json(placement, *torus);
+    }
+  }
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

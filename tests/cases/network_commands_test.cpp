@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -228,6 +229,22 @@ TEST_F(NetworkCommand, CaseN12SlicesKeepHostsWholeAndRingsFindNeighbours) {
   const Json ring = planned("graph", 1);
   EXPECT_NEAR(ring.at("stages")[0].at("time").at("collective_s"), 7.0 / 8 * 1e6 / 90e9 + 4e-6,
               1e-12);
+  // In this order, which can be carried out.
+  ASSERT_EQ(run(plan("graph", 1, {"-q", "-o", path("plan.json")})).exit_code, 0);
+  const Outcome exported =
+      run({"export", path("plan.json"), "--cluster", path("machine.json"), "--groups"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  const Json placement = Json::parse(exported.out);
+  const Json order = placement.at("rings").at("tp").at(0);
+  ASSERT_EQ(order.size(), 8U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    const Json a = placement.at("ranks")[order[i].get<std::size_t>()].at("coordinates");
+    const Json b = placement.at("ranks")[order[(i + 1) % 8].get<std::size_t>()].at("coordinates");
+    EXPECT_EQ(
+        std::abs(a[0].get<int>() - b[0].get<int>()) + std::abs(a[1].get<int>() - b[1].get<int>()),
+        1)
+        << a << " and " << b;
+  }
 }
 
 // N13 — AI-Hypercomputer/maxtext issue 30, pull requests 43 and 228
