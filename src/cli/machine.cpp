@@ -136,54 +136,6 @@ model::StageConstraints::Scope parse_scope(const std::string& name) {
 
 namespace {
 
-/// Places and available places of every host.
-std::vector<std::pair<model::PlaceRun, std::int64_t>> occupancy(const model::Cluster& cluster) {
-  std::vector<std::pair<model::PlaceRun, std::int64_t>> hosts;
-  auto hole = cluster.unavailable.begin();
-  std::int64_t first = 0;
-  for (const std::int64_t size : cluster.host_sizes()) {
-    std::int64_t missing = 0;
-    while (hole != cluster.unavailable.end() && hole->first < first + size) {
-      const std::int64_t begin = std::max(hole->first, first);
-      const std::int64_t end = std::min(hole->first + hole->count, first + size);
-      missing += end - begin;
-      if (hole->first + hole->count > first + size) break;
-      ++hole;
-    }
-    hosts.push_back({{first, size}, size - missing});
-    first += size;
-  }
-  return hosts;
-}
-
-}  // namespace
-
-std::int64_t partial_hosts(const model::Cluster& cluster) {
-  const auto hosts = occupancy(cluster);
-  return std::count_if(hosts.begin(), hosts.end(), [](const auto& host) {
-    return host.second > 0 && host.second < host.first.count;
-  });
-}
-
-void leave_out_partial_hosts(model::Cluster& cluster) {
-  std::vector<model::PlaceRun> unavailable;
-  for (const auto& [places, available] : occupancy(cluster)) {
-    if (available == places.count) continue;
-    const bool joins =
-        !unavailable.empty() && unavailable.back().first + unavailable.back().count == places.first;
-    if (joins) {
-      unavailable.back().count += places.count;
-    } else {
-      unavailable.push_back(places);
-    }
-  }
-  cluster.unavailable = std::move(unavailable);
-  if (cluster.limit || cluster.devices() > 0) return;
-  throw InvalidConfig("--whole-hosts: every host misses a device");
-}
-
-namespace {
-
 std::vector<std::int64_t> parse_box(const std::string& text) {
   std::vector<std::int64_t> box;
   for (const std::string_view part : util::split(text, 'x')) {
@@ -237,7 +189,9 @@ void apply_machine_flags(const Flags& flags, model::Cluster& cluster,
     on_behalf_of("exclude",
                  [&] { network::without_hosts(cluster, util::expand_hosts(flags.exclude)); });
   }
-  if (flags.whole_hosts) leave_out_partial_hosts(cluster);
+  if (flags.whole_hosts) {
+    on_behalf_of("whole-hosts", [&] { network::without_partial_hosts(cluster); });
+  }
   choose(flags, cluster, remarks);
   set_background(flags, cluster);
 }

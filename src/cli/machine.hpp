@@ -10,12 +10,6 @@
 
 namespace nestplan::cli {
 
-/// Hosts of which some devices are available, but not all.
-std::int64_t partial_hosts(const model::Cluster& cluster);
-
-/// Makes all devices of such hosts unavailable. Throws InvalidConfig if that leaves none.
-void leave_out_partial_hosts(model::Cluster& cluster);
-
 /// What `--slice`, `--nodelist`, `--exclude`, `--whole-hosts`, `--choose-nodes` and `--background`
 /// leave of a cluster. Throws InvalidConfig that names the flag. `remarks` hear of hosts that were
 /// chosen.

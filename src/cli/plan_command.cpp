@@ -10,13 +10,13 @@
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/inputs.hpp"
-#include "cli/machine.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_search.hpp"
 #include "cli/questions.hpp"
 #include "cli/ranks.hpp"
 #include "cli/search_file.hpp"
 #include "nestplan/distributed/solve.hpp"
+#include "nestplan/network/node_choice.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -88,11 +88,11 @@ void tell_begin(const Flags& flags, const SearchFile& file) {
 void compare_whole_hosts(const Flags& flags, const Ranks& ranks, const Task& task,
                          const std::optional<model::Plan>& plan) {
   const model::Cluster& cluster = task.setup.problem.cluster;
-  const std::int64_t partial = partial_hosts(cluster);
-  if (flags.quiet || partial == 0 || partial == std::ssize(cluster.host_sizes())) return;
+  const std::int64_t partial = network::partial_hosts(cluster);
+  if (flags.quiet || partial == 0 || network::available_hosts(cluster).empty()) return;
   Setup other;
   other.problem = task.setup.problem;
-  leave_out_partial_hosts(other.problem.cluster);
+  network::without_partial_hosts(other.problem.cluster);
   other.network = network::make_network(other.problem.cluster);
   const std::optional<model::Plan> whole = search(flags, other, ranks, nullptr, end_of(flags));
   if (!whole || whole->status != model::Status::kOptimal) return;

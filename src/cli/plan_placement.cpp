@@ -104,13 +104,12 @@ std::optional<io::PlanNotes::Placement> placement_of(const model::Plan& plan, co
   return notes;
 }
 
-std::string placement_text(const model::Plan& plan, const Setup& setup) {
-  if (plan.iteration_time_s <= 0) return "";  // the stages have no places of their own
-  const auto placement = placement_of(plan, setup);
+std::string placement_text(const std::optional<io::PlanNotes::Placement>& placement,
+                           const network::Network& network) {
   if (!placement) return "";
   std::string out = '\n' + labelled_paragraph("placement", "hosts: " + hosts_text(*placement));
   if (!placement->groups.empty()) {
-    out += labelled_paragraph("", groups_text(*placement, setup.network->domains().back()));
+    out += labelled_paragraph("", groups_text(*placement, network.domains().back()));
   }
   if (placement->segment_nodes > 0) {
     out += labelled_paragraph(

@@ -13,6 +13,7 @@ namespace nestplan::cli {
 std::optional<io::PlanNotes::Placement> placement_of(const model::Plan& plan, const Setup& setup);
 
 /// The same for people, after an empty line; empty where there is nothing to say.
-std::string placement_text(const model::Plan& plan, const Setup& setup);
+std::string placement_text(const std::optional<io::PlanNotes::Placement>& placement,
+                           const network::Network& network);
 
 }  // namespace nestplan::cli

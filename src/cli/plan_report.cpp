@@ -75,6 +75,7 @@ class Report {
         precision_(setup.precision),
         setup_(setup),
         target_(target_of(plan, setup)),
+        notes_(plan_notes(plan, setup)),
         detail_(detail) {}
 
   std::string text() const {
@@ -84,7 +85,7 @@ class Report {
     }
     if (!plan_.stages.empty()) {
       out += strategy() + target() + iteration() + throughput() + memory() + devices() + remarks() +
-             '\n' + stages() + placement_text(plan_, setup_);
+             '\n' + stages() + placement_text(notes_.placement, *setup_.network);
       if (detail_.breakdown) out += '\n' + breakdown();
     }
     if (!detail_.search) return out;
@@ -328,19 +329,18 @@ class Report {
 
   /// What loading takes, and whatever else has to be known.
   std::string remarks() const {
-    const io::PlanNotes notes = plan_notes(plan_, setup_);
     std::string out;
-    if (notes.restart && detail_.breakdown) {
+    if (notes_.restart && detail_.breakdown) {
       out += labelled_paragraph(
           "restart",
           fmt::format(
               "loading optimizer state takes {} of host memory per node ({} ranks) if every "
               "rank reads that of its whole stage, {} if shards are read",
-              util::format_bytes(notes.restart->whole_bytes_per_node),
-              notes.restart->ranks_per_node,
-              util::format_bytes(notes.restart->shard_bytes_per_node)));
+              util::format_bytes(notes_.restart->whole_bytes_per_node),
+              notes_.restart->ranks_per_node,
+              util::format_bytes(notes_.restart->shard_bytes_per_node)));
     }
-    for (const std::string& remark : notes.remarks) out += labelled_paragraph("note", remark);
+    for (const std::string& remark : notes_.remarks) out += labelled_paragraph("note", remark);
     return out;
   }
 
@@ -541,6 +541,7 @@ class Report {
   const std::string& precision_;
   const Setup& setup_;
   const std::optional<io::PlanTarget> target_;
+  const io::PlanNotes notes_;
   const ReportDetail& detail_;
 };
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/machine.hpp"
 #include "cli/nothing.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_report.hpp"
@@ -16,6 +15,7 @@
 #include "cli/text.hpp"
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/network/node_choice.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/lists.hpp"
 
@@ -131,7 +131,7 @@ class Variations {
     if (problem_.options.vpp.front() != 1) {
       add("without --vpp", [](Flags& flags) { flags.vpp.insert(flags.vpp.begin(), 1); });
     }
-    if (!flags_.whole_hosts && partial_hosts(problem_.cluster) > 0) {
+    if (!flags_.whole_hosts && network::partial_hosts(problem_.cluster) > 0) {
       add("without the hosts that miss a device", [](Flags& flags) { flags.whole_hosts = true; });
     }
     drop("slice", &Flags::slice);

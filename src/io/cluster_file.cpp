@@ -81,6 +81,27 @@ double positive(const Field& field, double (*parse)(std::string_view), std::stri
   return value;
 }
 
+void read_rates(const Field& field, model::NetworkLevel& level) {
+  level.bandwidth = positive(field.at("bandwidth"), util::parse_bandwidth, "450 GB/s");
+  const Field latency = field.at("latency");
+  level.latency_s = latency.quantity(util::parse_seconds, "2.5 us");
+  if (level.latency_s > kMostSeconds) latency.fail("is longer than any network's");
+  if (const auto oversubscription = field.find("oversubscription")) {
+    level.oversubscription = oversubscription->number(kMostCount);
+    if (level.oversubscription < 1) oversubscription->fail("must be at least 1");
+  }
+  if (const auto ports = field.find("nics")) {
+    level.ports = ports->integer(1, kMostDevices);
+  }
+  if (const auto background = field.find("background")) {
+    level.background = background->number(1);
+    if (level.background == 1) background->fail("must be below 1, or nothing is left");
+  }
+  if (const auto reduces = field.find("in_network_reduction")) {
+    level.in_network_reduction = reduces->boolean();
+  }
+}
+
 model::Cluster read_cluster(const std::filesystem::path& path) {
   return parse_cluster(read_text(path), path.string());
 }

@@ -49,28 +49,11 @@ model::NetworkLevel read_level(const Field& field, std::size_t index, std::size_
   const auto name = field.find("name");
   level.name = name ? name->identifier() : fmt::format("level{}", index);
   read_fanout(field.at("fanout"), level);
-  level.bandwidth = positive(field.at("bandwidth"), util::parse_bandwidth, "450 GB/s");
-  const Field latency = field.at("latency");
-  level.latency_s = latency.quantity(util::parse_seconds, "2.5 us");
-  if (level.latency_s > kMostSeconds) latency.fail("is longer than any network's");
-  if (const auto oversubscription = field.find("oversubscription")) {
-    level.oversubscription = oversubscription->number(kMostCount);
-    if (level.oversubscription < 1) oversubscription->fail("must be at least 1");
-  }
-  if (const auto ports = field.find("nics")) {
-    level.ports = ports->integer(1, kMostDevices);
-    if (index == 0) {
-      ports->fail("is what a block of the level below has; the first level joins single devices");
-    }
-  }
-  if (const auto background = field.find("background")) {
-    level.background = background->number(1);
-    if (level.background == 1) background->fail("must be below 1, or nothing is left");
+  read_rates(field, level);
+  if (const auto ports = field.find("nics"); ports && index == 0) {
+    ports->fail("is what a block of the level below has; the first level joins single devices");
   }
   if (const auto rails = field.find("rails")) level.rails = read_rails(*rails, index, levels);
-  if (const auto reduces = field.find("in_network_reduction")) {
-    level.in_network_reduction = reduces->boolean();
-  }
   return level;
 }
 

@@ -19,6 +19,10 @@ model::Device read_device(const Field& field);
 /// Reads `hosts`, `other_devices` and `unavailable` of a cluster whose network is known.
 void read_what_is_there(const Field& root, model::Cluster& cluster);
 
+/// What a level has besides its name and its place: bandwidth, latency, oversubscription, ports,
+/// background load and in-network reduction.
+void read_rates(const Field& field, model::NetworkLevel& level);
+
 /// Reads the `network` of a cluster, by its kind, into `cluster`: the network itself, which devices
 /// of it there are and, where the kind knows them, the hosts.
 void read_hierarchy(const Field& field, model::Cluster& cluster);

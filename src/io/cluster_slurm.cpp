@@ -19,29 +19,14 @@ namespace {
 constexpr std::int64_t kMostPerHost = 1024;
 
 /// Level `index` from the inside, the nodes' own being 0, which need not have a name.
-model::NetworkLevel read_rates(const Field& field, std::size_t index) {
+model::NetworkLevel read_level(const Field& field, std::size_t index) {
   field.expect(cluster_keys::kSlurmLevel);
   model::NetworkLevel level;
   const auto name = field.find("name");
   level.name = name ? name->identifier() : index == 0 ? "node" : fmt::format("level{}", index);
-  level.bandwidth = positive(field.at("bandwidth"), util::parse_bandwidth, "450 GB/s");
-  const Field latency = field.at("latency");
-  level.latency_s = latency.quantity(util::parse_seconds, "2.5 us");
-  if (level.latency_s > kMostSeconds) latency.fail("is longer than any network's");
-  if (const auto oversubscription = field.find("oversubscription")) {
-    level.oversubscription = oversubscription->number(kMostCount);
-    if (level.oversubscription < 1) oversubscription->fail("must be at least 1");
-  }
-  if (const auto ports = field.find("nics")) {
-    level.ports = ports->integer(1, kMostDevices);
-    if (index == 0) ports->fail("is what a node goes out by; it belongs to the levels above");
-  }
-  if (const auto background = field.find("background")) {
-    level.background = background->number(1);
-    if (level.background == 1) background->fail("must be below 1, or nothing is left");
-  }
-  if (const auto reduces = field.find("in_network_reduction")) {
-    level.in_network_reduction = reduces->boolean();
+  read_rates(field, level);
+  if (const auto ports = field.find("nics"); ports && index == 0) {
+    ports->fail("is what a node goes out by; it belongs to the levels above");
   }
   return level;
 }
@@ -75,10 +60,10 @@ void read_slurm(const Field& field, model::Cluster& cluster) {
     }
   }
   const std::int64_t per_node = field.at("devices_per_node").integer(1, kMostPerHost);
-  const model::NetworkLevel node = read_rates(field.at("node"), 0);
+  const model::NetworkLevel node = read_level(field.at("node"), 0);
   std::vector<model::NetworkLevel> levels;
   const Field given = field.at("levels");
-  for (const Field& item : given.items()) levels.push_back(read_rates(item, levels.size() + 1));
+  for (const Field& item : given.items()) levels.push_back(read_level(item, levels.size() + 1));
 
   const int needed = network::levels_above_hosts(topology);
   const bool extra = !topology.unknown.empty() && std::ssize(levels) == needed + 1;

@@ -101,23 +101,12 @@ double HierarchicalNetwork::transfer_s(double bytes, int level, std::int64_t uni
 }
 
 GroupShape HierarchicalNetwork::shape(std::span<const std::int64_t> members) const {
-  const std::size_t levels = block_.size();
-  GroupShape most(levels, 0);
-  GroupShape count(levels, 0);
-  GroupShape end(levels, 0);  // of the block, level by level, that the last member is in
-  for (const std::int64_t device : members) {
-    // A new block at some level is counted one level up, and its inside from the start.
-    std::size_t level = 0;
-    for (; level + 1 < levels && device >= end[level]; ++level) {
-      const bool neighbour = end[level] > 0 && device < end[level] + block_[level];
-      end[level] =
-          neighbour ? end[level] + block_[level] : (device / block_[level] + 1) * block_[level];
-      count[level] = 1;
-      most[level] = std::max<std::int64_t>(most[level], 1);
-    }
-    most[level] = std::max(most[level], ++count[level]);
-  }
-  return most;
+  return count_blocks(members, block_.size(),
+                      [this](std::size_t level, std::int64_t device, std::int64_t last_end) {
+                        const std::int64_t block = block_[level];
+                        const bool neighbour = last_end > 0 && device < last_end + block;
+                        return neighbour ? last_end + block : (device / block + 1) * block;
+                      });
 }
 
 CollectiveTime HierarchicalNetwork::collective(model::CollectiveOp op,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +35,28 @@ class Hierarchy : public Network {
   }
   std::span<const LevelRates> rates() const { return rates_; }
   Algorithm algorithm() const { return algorithm_; }
+
+  /// `m_0 … m_(L-1)` of a group in ascending order. `end_of(level, device, last_end)`: where the
+  /// block of `device` ends, that of the member before having ended at `last_end` (0: there is
+  /// none).
+  template <typename EndOf>
+  static GroupShape count_blocks(std::span<const std::int64_t> members, std::size_t levels,
+                                 EndOf end_of) {
+    GroupShape most(levels, 0);
+    GroupShape count(levels, 0);
+    GroupShape end(levels, 0);  // of the block, level by level, that the last member is in
+    for (const std::int64_t device : members) {
+      // A new block at some level is counted one level up, and its inside from the start.
+      std::size_t level = 0;
+      for (; level + 1 < levels && device >= end[level]; ++level) {
+        end[level] = end_of(level, device, end[level]);
+        count[level] = 1;
+        most[level] = std::max<std::int64_t>(most[level], 1);
+      }
+      most[level] = std::max(most[level], ++count[level]);
+    }
+    return most;
+  }
 
  private:
   std::vector<model::NetworkLevel> level_;

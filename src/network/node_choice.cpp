@@ -256,9 +256,10 @@ std::vector<bool> named_hosts(const model::Cluster& cluster, std::span<const std
 void take_out(model::Cluster& cluster, const std::vector<bool>& out) {
   std::vector<model::PlaceRun> runs = cluster.unavailable;
   std::int64_t place = 0;
-  for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
-    if (out[h]) runs.push_back({place, cluster.hosts[h].places});
-    place += cluster.hosts[h].places;
+  const std::vector<std::int64_t> sizes = cluster.host_sizes();
+  for (std::size_t h = 0; h < sizes.size(); ++h) {
+    if (out[h]) runs.push_back({place, sizes[h]});
+    place += sizes[h];
   }
   std::sort(runs.begin(), runs.end(),
             [](const model::PlaceRun& a, const model::PlaceRun& b) { return a.first < b.first; });
@@ -279,6 +280,34 @@ void take_out(model::Cluster& cluster, const std::vector<bool>& out) {
   cluster.unavailable = std::move(merged);
 }
 
+/// Of every host, how many of its places are unavailable.
+std::vector<std::int64_t> missing_places(const model::Cluster& cluster) {
+  std::vector<std::int64_t> missing;
+  std::int64_t begin = 0;
+  auto hole = cluster.unavailable.begin();
+  for (const std::int64_t size : cluster.host_sizes()) {
+    const std::int64_t end = begin + size;
+    std::int64_t& count = missing.emplace_back(0);
+    for (; hole != cluster.unavailable.end() && hole->first < end; ++hole) {
+      const std::int64_t hole_end = hole->first + hole->count;
+      count += std::min(hole_end, end) - std::max(hole->first, begin);
+      if (hole_end > end) break;
+    }
+    begin = end;
+  }
+  return missing;
+}
+
+std::vector<bool> partly_missing(const model::Cluster& cluster) {
+  const std::vector<std::int64_t> sizes = cluster.host_sizes();
+  const std::vector<std::int64_t> missing = missing_places(cluster);
+  std::vector<bool> partly(sizes.size());
+  for (std::size_t h = 0; h < sizes.size(); ++h) {
+    partly[h] = missing[h] > 0 && missing[h] < sizes[h];
+  }
+  return partly;
+}
+
 }  // namespace
 
 NodeChoice choose_nodes(const model::Cluster& cluster, const NodeRequest& request) {
@@ -286,16 +315,22 @@ NodeChoice choose_nodes(const model::Cluster& cluster, const NodeRequest& reques
 }
 
 std::vector<std::int64_t> available_hosts(const model::Cluster& cluster) {
+  const std::vector<std::int64_t> missing = missing_places(cluster);
   std::vector<std::int64_t> result;
-  std::int64_t place = 0, host = 0;
-  auto hole = cluster.unavailable.begin();
-  for (const std::int64_t size : cluster.host_sizes()) {
-    while (hole != cluster.unavailable.end() && hole->first + hole->count <= place) ++hole;
-    if (hole == cluster.unavailable.end() || hole->first >= place + size) result.push_back(host);
-    place += size;
-    ++host;
+  for (std::size_t h = 0; h < missing.size(); ++h) {
+    if (missing[h] == 0) result.push_back(static_cast<std::int64_t>(h));
   }
   return result;
+}
+
+std::int64_t partial_hosts(const model::Cluster& cluster) {
+  const std::vector<bool> partly = partly_missing(cluster);
+  return std::count(partly.begin(), partly.end(), true);
+}
+
+void without_partial_hosts(model::Cluster& cluster) {
+  if (available_hosts(cluster).empty()) throw InvalidConfig("every host misses a device");
+  take_out(cluster, partly_missing(cluster));
 }
 
 std::vector<std::int64_t> places_of_hosts(const model::Cluster& cluster,

@@ -215,20 +215,10 @@ bool UnevenHierarchy::mixes_rails(std::span<const std::int64_t> members) const {
 }
 
 GroupShape UnevenHierarchy::shape(std::span<const std::int64_t> members) const {
-  const std::size_t levels = blocks_.size();
-  GroupShape most(levels, 0);
-  GroupShape count(levels, 0);
-  GroupShape end(levels, 0);  // of the block, level by level, that the last member is in
-  for (const std::int64_t device : members) {
-    // A new block at some level is counted one level up, and its inside from the start.
-    std::size_t level = 0;
-    for (; level + 1 < levels && device >= end[level]; ++level) {
-      end[level] = blocks_[level].end_of(device);
-      count[level] = 1;
-      most[level] = std::max<std::int64_t>(most[level], 1);
-    }
-    most[level] = std::max(most[level], ++count[level]);
-  }
+  GroupShape most = count_blocks(members, blocks_.size(),
+                                 [this](std::size_t level, std::int64_t device, std::int64_t) {
+                                   return blocks_[level].end_of(device);
+                                 });
   if (rails_ != model::Rails::kNone) most.push_back(mixes_rails(members) ? 1 : 0);
   return most;
 }

@@ -508,12 +508,9 @@ StageCompute Instance::compute(int k, DownsetId outer, DownsetId inner, TypeSet 
     if (!of.drowned.empty() && of.drowned[at(outer)] != of.drowned[at(inner)]) {
       return {kNever, kNever, kNever};
     }
-    slowest.forward = std::max(slowest.forward, of.forward[at(outer)] - of.forward[at(inner)]);
-    slowest.backward = std::max(slowest.backward, of.backward[at(outer)] - of.backward[at(inner)]);
-    if (sums.has_selective) {
-      slowest.selective =
-          std::max(slowest.selective, of.selective[at(outer)] - of.selective[at(inner)]);
-    }
+    slowest.wait_for({of.forward[at(outer)] - of.forward[at(inner)],
+                      of.backward[at(outer)] - of.backward[at(inner)],
+                      sums.has_selective ? of.selective[at(outer)] - of.selective[at(inner)] : 0});
   }
   return slowest;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -95,6 +96,13 @@ struct StageCompute {
   Ticks forward = 0;
   Ticks backward = 0;
   Ticks selective = 0;
+
+  /// In each phase, is as slow as the slower of both.
+  void wait_for(const StageCompute& other) {
+    forward = std::max(forward, other.forward);
+    backward = std::max(backward, other.backward);
+    selective = std::max(selective, other.selective);
+  }
 };
 
 /// One strategy over all downsets: sums over the members of each downset, so that a stage `D \ D'`

@@ -357,10 +357,7 @@ class Interleaved::Depth {
     StageCompute compute;
     for (TypeSet rest = placement_.classes(0)[at(class_[at(stage)])].types; rest != 0;
          rest &= rest - 1) {
-      const StageCompute& of_type = load.compute[at(std::countr_zero(rest))];
-      compute.forward = std::max(compute.forward, of_type.forward);
-      compute.backward = std::max(compute.backward, of_type.backward);
-      compute.selective = std::max(compute.selective, of_type.selective);
+      compute.wait_for(load.compute[at(std::countr_zero(rest))]);
     }
     const Ticks forward = compute.forward + load.forward;
     const cost::InFlight in_flight =

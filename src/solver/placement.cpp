@@ -404,7 +404,8 @@ void Placement::find_positions() {
   };
   hops_.resize(units_.size());
   intern(origin);
-  std::vector<std::int64_t> starts;
+  const std::vector<std::int64_t> pinned = instance_.pinned_positions();
+  std::vector<std::int64_t> starts, open;
   std::size_t wave_end = 1;
   std::int64_t stages_before = 0;
   for (std::size_t y = 0; y < position_.size(); ++y) {
@@ -421,16 +422,19 @@ void Placement::find_positions() {
         if (x >= end) starts.push_back(x);
       }
       util::sort_unique(starts);
-      const std::vector<std::int64_t> open = starts;
-      for (const std::int64_t x : instance_.pinned_positions()) {
-        if (x >= end) starts.push_back(x);
+      if (!pinned.empty()) {
+        open = starts;
+        for (const std::int64_t x : pinned) {
+          if (x >= end) starts.push_back(x);
+        }
+        util::sort_unique(starts);
       }
-      util::sort_unique(starts);
       for (const std::int64_t x : starts) {
         if (x + units_.front() > pod_size) break;
         const int level = link_level(position_[y], x, units_[u]);
         const int next = intern(x);
-        hops_[u][y].push_back({next, level, std::binary_search(open.begin(), open.end(), x)});
+        const bool free = pinned.empty() || std::binary_search(open.begin(), open.end(), x);
+        hops_[u][y].push_back({next, level, free});
       }
     }
   }

@@ -45,8 +45,9 @@ cost::PlacedPlan nearest(const model::Problem& problem, const network::Network& 
   };
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     cost::PlacedStage best = plan.stages[i];
-    double least = memory(i).total_bytes;
-    if (least <= memory(i).limit_bytes) continue;
+    const model::StageMemory given = memory(i);
+    if (given.total_bytes <= given.limit_bytes) continue;
+    double least = given.total_bytes;
     for (const model::Recompute recompute : problem.options.recompute) {
       for (const int zero : problem.options.zero) {
         for (const model::ShardSpan span : problem.options.shard) {

@@ -303,6 +303,21 @@ TEST_F(NetworkCommand, CaseN14FiveNodesOfEightAreAllUsed) {
   EXPECT_GT(four.at("iteration_time_s"), healthy.at("iteration_time_s"));
 }
 
+// Nothing is left to compare with where every host misses a device.
+TEST_F(NetworkCommand, CaseN14PlansGoOnWhereNoHostIsWhole) {
+  Json machine = cluster({{2, "450 GB/s"}, {2, "50 GB/s"}});
+  machine["hosts"] = "n[0-1]";
+  machine["unavailable"] = {{"hosts", "n0"}, {"devices", {"n1:0"}}};
+  write_json("machine.json", machine);
+  write_json("graph.json", chain({1, 1}));
+  const Outcome outcome = run(plan("graph", 8));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const Outcome refused = run(plan("graph", 8, {"--whole-hosts"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(has(refused.err, "--whole-hosts: every host misses a device"));
+}
+
 // N15 — NVIDIA/Megatron-LM issue 1757, FlagScale pull request 854
 TEST_F(NetworkCommand, CaseN15LayersFollowSpeedAndMemory) {
   Json graph = chain(std::vector<double>(48, 1));

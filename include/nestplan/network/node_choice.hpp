@@ -51,6 +51,12 @@ NodeChoice choose_nodes(const model::Cluster& cluster, const NodeRequest& reques
 /// Hosts of which all places are available.
 std::vector<std::int64_t> available_hosts(const model::Cluster& cluster);
 
+/// Hosts of which some places are available, but not all.
+std::int64_t partial_hosts(const model::Cluster& cluster);
+
+/// Makes all places of such hosts unavailable. Throws InvalidConfig if that leaves none.
+void without_partial_hosts(model::Cluster& cluster);
+
 /// The places of these hosts, host by host.
 std::vector<std::int64_t> places_of_hosts(const model::Cluster& cluster,
                                           std::span<const std::int64_t> hosts);
