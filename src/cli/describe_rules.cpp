@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/describe.hpp"
+#include "nestplan/targets/overlap.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
 
@@ -25,6 +26,13 @@ const char* name_of(StageLayout layout) {
   throw InternalError("a layout without a name");
 }
 
+const char* name_of(double model::Overlap::*share) {
+  for (const model::OverlapTerm& term : model::kOverlapTerms) {
+    if (term.share == share) return term.name;
+  }
+  throw InternalError("a kind of communication without a name");
+}
+
 /// "  name    scope    text", and the source under the text.
 std::string line(std::string_view name, std::string_view scope, std::string_view text,
                  std::string_view source) {
@@ -38,6 +46,10 @@ std::string rules_text(const targets::RuleSet& set) {
   }
   for (const targets::Layout& layout : set.layouts()) {
     text += line(name_of(layout.layout), "layout", layout.how, layout.source);
+  }
+  for (const targets::HiddenByDefault& hidden : targets::hidden_by_default(set.name())) {
+    text += line(fmt::format("{}={}", name_of(hidden.share), hidden.value), "overlap",
+                 hidden.setting, hidden.source);
   }
   return text;
 }
@@ -55,11 +67,19 @@ Json rules_json(const targets::RuleSet& set) {
     layouts.push_back(
         {{"layout", name_of(layout.layout)}, {"how", layout.how}, {"source", layout.source}});
   }
+  Json overlap = Json::array();
+  for (const targets::HiddenByDefault& hidden : targets::hidden_by_default(set.name())) {
+    overlap.push_back({{"what", name_of(hidden.share)},
+                       {"share", hidden.value},
+                       {"setting", hidden.setting},
+                       {"source", hidden.source}});
+  }
   return {{"kind", "rules"},
           {"target", set.name()},
           {"version", set.version()},
           {"rules", std::move(rules)},
-          {"layouts", std::move(layouts)}};
+          {"layouts", std::move(layouts)},
+          {"overlap", std::move(overlap)}};
 }
 
 }  // namespace

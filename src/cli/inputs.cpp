@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/machine.hpp"
+#include "cli/overlap.hpp"
 #include "cli/stage_rules.hpp"
 #include "distributed/archive.hpp"
 #include "nestplan/cost/device_times.hpp"
@@ -94,6 +95,7 @@ cost::ProfileOptions profile_options(const Flags& flags, const NeededDegrees& ne
       needed.context_forms.empty() ? context_forms(flags) : needed.context_forms;
   options.precision = flags.precision;
   options.fused_attention = flags.attention != kUnfused;
+  options.attention_kernel = cost::attention_kernel_of(flags.attention.value_or(""));
   options.sequence_parallel = !flags.no_sequence_parallel;
   options.vocabulary_multiple = flags.vocabulary_multiple.value_or(options.vocabulary_multiple);
   if (!flags.logit_bytes.empty()) options.logit_bytes = flags.logit_bytes[0];
@@ -283,6 +285,7 @@ model::PlanOptions plan_options(const Flags& flags) {
   options.per_stage_strategies = flags.per_stage_strategies;
   options.allow_uneven_batch = flags.allow_uneven_batch;
   options.overlap_p2p = !flags.no_transfer_overlap;
+  options.overlap = overlap_of(flags);
   options.vpp = flags.vpp;
   options.shard.clear();
   for (const std::string& name : flags.shard) {

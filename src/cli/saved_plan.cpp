@@ -44,6 +44,20 @@ std::optional<std::string> text_at(const nlohmann::json& object, const char* key
   return object.at(key).get<std::string>();
 }
 
+/// What its costs were with, where it says so.
+std::optional<model::Overlap> overlap_at(const nlohmann::json& document) {
+  if (!document.is_object() || !document.contains("strategy")) return {};
+  const nlohmann::json& strategy = document.at("strategy");
+  if (!strategy.is_object() || !strategy.contains("overlap")) return {};
+  const nlohmann::json& shares = strategy.at("overlap");
+  model::Overlap overlap;
+  for (const auto& [name, share] : model::kOverlapTerms) {
+    if (!shares.is_object() || !shares.contains(name) || !shares.at(name).is_number()) continue;
+    overlap.*share = std::clamp(shares.at(name).get<double>(), 0.0, 1.0);
+  }
+  return overlap;
+}
+
 /// `name` if it is among `known`; nothing else.
 std::optional<std::string> known_of(const std::optional<std::string>& name,
                                     const std::vector<std::string>& known) {
@@ -60,6 +74,7 @@ SavedPlan read_saved_plan(const std::filesystem::path& path) {
   if (document.is_object() && document.contains("target")) {
     saved.target = known_of(text_at(document.at("target"), "name"), targets::rule_set_names());
   }
+  saved.overlap = overlap_at(document);
   if (document.is_object() && document.contains("devices")) {
     const auto& devices = document.at("devices");
     if (devices.is_object() && devices.contains("total") &&

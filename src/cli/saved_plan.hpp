@@ -15,6 +15,7 @@ struct SavedPlan {
   std::optional<std::string> objective;
   std::optional<std::string> target;
   std::optional<std::int64_t> devices;  ///< of the cluster that it was made for
+  std::optional<model::Overlap> overlap;
   NeededDegrees degrees;  ///< from the names of its strategies, as `cost::build_graph` gives them
 };
 

@@ -368,13 +368,22 @@ StageFootprint footprint_of(const model::Graph& graph, const PlacedStage& stage)
   return sum;
 }
 
-double layer_collectives_s(const model::Graph& graph, const PlacedStage& stage, model::Phase phase,
-                           StageGroups& groups) {
-  double sum = 0;
+/// Communication, and how much of it runs beside computation of any length.
+struct Traffic {
+  double total_s = 0;
+  double beside_s = 0;
+};
+
+Traffic layer_collectives(const model::Graph& graph, const PlacedStage& stage, model::Phase phase,
+                          const model::Overlap& overlap, StageGroups& groups) {
+  Traffic sum;
   for (const int layer : stage.layers) {
     const model::LayerCost& cost = *graph.layers[idx(layer)].costs[idx(stage.strategy)];
     for (const model::Collective& c : cost.collectives) {
-      if (c.phase == phase) sum += groups.collective_s(c.op, c.bytes, group_of(c.group));
+      if (c.phase != phase) continue;
+      const double seconds = groups.collective_s(c.op, c.bytes, group_of(c.group));
+      sum.total_s += seconds;
+      sum.beside_s += overlap.of(c) * seconds;
     }
   }
   return sum;
@@ -396,32 +405,56 @@ Sharers sharers_of(model::ShardSpan span, const ShardGroups& sizes, bool experts
   return {Group::kDataInPod, Group::kDataAcrossPods, size};
 }
 
-/// `Z` of one kind of parameters, shared by `group`.
-double zero_traffic_s(int zero, double parameters, const model::StateBytes& bytes, Group group,
-                      StageGroups& groups) {
-  if (zero < 2) return 0;
-  const double scatter =
+/// `Z`: weights are gathered for the forward and once more for the backward step, which ends with
+/// the reduce-scatter of gradients.
+struct ZeroTraffic {
+  double gather_s = 0;  ///< once
+  double scatter_s = 0;
+  double total_s() const { return 2 * gather_s + scatter_s; }
+};
+
+/// Of one kind of parameters, shared by `group`.
+ZeroTraffic zero_traffic(int zero, double parameters, const model::StateBytes& bytes, Group group,
+                         StageGroups& groups) {
+  ZeroTraffic traffic;
+  if (zero < 2) return traffic;
+  traffic.scatter_s =
       groups.collective_s(CollectiveOp::kReduceScatter, bytes.gradient * parameters, group);
-  if (zero == 2) return scatter;
-  return 2 * groups.collective_s(CollectiveOp::kAllGather, bytes.weight * parameters, group) +
-         scatter;
+  if (zero == 3) {
+    traffic.gather_s =
+        groups.collective_s(CollectiveOp::kAllGather, bytes.weight * parameters, group);
+  }
+  return traffic;
 }
+
+struct SyncTraffic {
+  double reduce_s = 0;
+  double gather_s = 0;
+  double total_s() const { return reduce_s + gather_s; }
+};
 
 /// `sync` of one kind of parameters. Without ZeRO all sum their gradients; else the copies of a
 /// shard do, where there are any.
-double sync_traffic_s(int zero, double parameters, const model::StateBytes& bytes,
-                      const Sharers& sharers, StageGroups& groups) {
+SyncTraffic sync_traffic(int zero, double parameters, const model::StateBytes& bytes,
+                         const Sharers& sharers, StageGroups& groups) {
   const double gradients = bytes.gradient * parameters;
   const double weights = bytes.weight * parameters;
-  if (zero == 0) return groups.collective_s(CollectiveOp::kAllReduce, gradients, sharers.shard);
-  double sum = 0;
-  if (sharers.across) {
-    sum += groups.collective_s(CollectiveOp::kAllReduce, gradients / sharers.shard_size,
-                               *sharers.across);
+  SyncTraffic sync;
+  if (zero == 0) {
+    sync.reduce_s = groups.collective_s(CollectiveOp::kAllReduce, gradients, sharers.shard);
+    return sync;
   }
-  if (zero == 1) sum += groups.collective_s(CollectiveOp::kReduceScatter, gradients, sharers.shard);
-  if (zero <= 2) sum += groups.collective_s(CollectiveOp::kAllGather, weights, sharers.shard);
-  return sum;
+  if (sharers.across) {
+    sync.reduce_s = groups.collective_s(CollectiveOp::kAllReduce, gradients / sharers.shard_size,
+                                        *sharers.across);
+  }
+  if (zero == 1) {
+    sync.reduce_s += groups.collective_s(CollectiveOp::kReduceScatter, gradients, sharers.shard);
+  }
+  if (zero <= 2) {
+    sync.gather_s = groups.collective_s(CollectiveOp::kAllGather, weights, sharers.shard);
+  }
+  return sync;
 }
 
 /// `cut(D)` under `strategy`, where `D` holds the parts from `boundary` on: every layer before it
@@ -526,6 +559,8 @@ class Evaluation {
     result_.strategy.micro_batch = frame_.micro_batch;
     result_.strategy.microbatches = frame_.microbatches;
     result_.strategy.schedule = options.schedule;
+    result_.strategy.overlap = options.overlap;
+    if (!options.overlap_p2p) result_.strategy.overlap.pipeline = 0;
     result_.stages.resize(stages());
     for (std::size_t s = 0; s < stages(); ++s) {
       model::StagePlan& out = result_.stages[s];
@@ -729,42 +764,104 @@ class Evaluation {
 
   void fill_times() {
     compute_.resize(stages());
+    hidden_shards_s_.resize(stages(), 0);
     for (std::size_t s = 0; s < stages(); ++s) fill_stage_time(s);
   }
 
   void fill_stage_time(std::size_t s) {
     const PlacedStage& stage = plan_.stages[s];
-    const model::StateBytes& bytes = problem_.options.state_bytes;
+    const model::Overlap& overlap = problem_.options.overlap;
     StageGroups groups(network_, frame_, strategy(s), stage.position);
-    const StageFootprint footprint = footprint_of(graph_, stage);
-    const double forward = layer_collectives_s(graph_, stage, model::Phase::kForward, groups);
-    const double backward = layer_collectives_s(graph_, stage, model::Phase::kBackward, groups);
+    const Traffic forward =
+        layer_collectives(graph_, stage, model::Phase::kForward, overlap, groups);
+    const Traffic backward =
+        layer_collectives(graph_, stage, model::Phase::kBackward, overlap, groups);
     const bool recompute = stage.recompute == model::Recompute::kFull;
     const bool selective = stage.recompute == model::Recompute::kSelective;
     compute_[s] = compute_of(graph_, stage, types_of(s));
 
     model::StageTime& time = result_.stages[s].time;
-    time.forward_s = compute_[s].forward_s + forward;
-    time.backward_s = compute_[s].backward_s + backward;
+    time.forward_s = compute_[s].forward_s + forward.total_s;
+    time.backward_s = compute_[s].backward_s + backward.total_s;
     time.recompute_s = recompute ? time.forward_s : selective ? compute_[s].selective_s : 0;
-    time.collective_s = forward + backward + (recompute ? forward : 0);
+    time.collective_s = forward.total_s + backward.total_s + (recompute ? forward.total_s : 0);
     for (std::size_t chunk = 0; chunk < vpp(); ++chunk) {
       const std::size_t part = chunk * stages() + s;
       if (part > 0) time.receive_s += receive_s(s, part - 1);
       if (part + 1 < vpp() * stages()) time.gradient_receive_s += receive_s(s, part);
     }
-    const ShardGroups sizes = groups_of(s, stage.shard);
-    // Without ZeRO there are no shards to span anything.
-    const model::ShardSpan span = stage.zero > 0 ? stage.shard : model::ShardSpan::kAll;
-    for (const bool experts : {false, true}) {
-      const double parameters = experts ? footprint.expert_parameters : footprint.parameters;
-      const Sharers sharers = sharers_of(span, sizes, experts);
-      time.zero_s += zero_traffic_s(stage.zero, parameters, bytes, sharers.shard, groups);
-      time.sync_s += sync_traffic_s(stage.zero, parameters, bytes, sharers, groups);
-    }
+    const ZeroTraffic zero = fill_data_parallel(s, groups);
     time.tie_s = tie_s(s);
     time.total_s = time.forward_s + time.backward_s + time.recompute_s + time.receive_s +
                    time.gradient_receive_s + time.zero_s;
+    hide(s, {forward.beside_s, backward.beside_s + (recompute ? forward.beside_s : 0)}, zero);
+    hide_transfers(s);
+  }
+
+  /// What sharing the stage's parameters takes. Returns the part per micro-batch item by item.
+  ZeroTraffic fill_data_parallel(std::size_t s, StageGroups& groups) {
+    const PlacedStage& stage = plan_.stages[s];
+    const model::StateBytes& bytes = problem_.options.state_bytes;
+    const StageFootprint footprint = footprint_of(graph_, stage);
+    const ShardGroups sizes = groups_of(s, stage.shard);
+    // Without ZeRO there are no shards to span anything.
+    const model::ShardSpan span = stage.zero > 0 ? stage.shard : model::ShardSpan::kAll;
+    model::StageTime& time = result_.stages[s].time;
+    ZeroTraffic zero;
+    SyncTraffic sync;
+    for (const bool experts : {false, true}) {
+      const double parameters = experts ? footprint.expert_parameters : footprint.parameters;
+      const Sharers sharers = sharers_of(span, sizes, experts);
+      const ZeroTraffic z = zero_traffic(stage.zero, parameters, bytes, sharers.shard, groups);
+      const SyncTraffic y = sync_traffic(stage.zero, parameters, bytes, sharers, groups);
+      time.zero_s += z.total_s();
+      time.sync_s += y.total_s();
+      zero.gather_s += z.gather_s;
+      zero.scatter_s += z.scatter_s;
+      sync.reduce_s += y.reduce_s;
+      sync.gather_s += y.gather_s;
+    }
+    hide_sync(s, sync);
+    return zero;
+  }
+
+  /// By phase, recomputation being part of the backward one.
+  struct Phases {
+    double forward_s = 0;
+    double backward_s = 0;
+    double total_s() const { return forward_s + backward_s; }
+  };
+
+  /// Takes off what runs beside computation: of each kind and phase the same part of what would if
+  /// there were enough of it.
+  void hide(std::size_t s, const Phases& collectives, const ZeroTraffic& zero) {
+    const double share = problem_.options.overlap.shards;
+    const Phases shards{share * zero.gather_s, share * (zero.gather_s + zero.scatter_s)};
+    const double beside = collectives.total_s() + shards.total_s();
+    if (beside <= 0) return;
+    model::StageTime& time = result_.stages[s].time;
+    time.hidden_s =
+        std::min(beside, compute_[s].forward_s + compute_[s].backward_s + recomputed_s(s));
+    const double part = time.hidden_s / beside;
+    time.hidden_forward_s = part * (collectives.forward_s + shards.forward_s);
+    hidden_shards_s_[s] = part * shards.total_s();
+    time.total_s -= time.hidden_s;
+  }
+
+  void hide_transfers(std::size_t s) {
+    const double share = problem_.options.transfer_overlap(static_cast<std::int64_t>(vpp()));
+    if (share <= 0) return;
+    model::StageTime& time = result_.stages[s].time;
+    const double received = time.receive_s + time.gradient_receive_s;
+    time.hidden_transfer_s = std::min(share * received, std::max(0.0, time.total_s - received));
+  }
+
+  void hide_sync(std::size_t s, const SyncTraffic& sync) {
+    const double share = problem_.options.overlap.sync;
+    model::StageTime& time = result_.stages[s].time;
+    time.hidden_sync_s = std::min(share * sync.reduce_s, compute_[s].backward_s + recomputed_s(s)) +
+                         std::min(share * sync.gather_s, compute_[s].forward_s);
+    time.sync_s -= time.hidden_sync_s;
   }
 
   /// What stage `receiver` waits for over the boundary between `part` of the model and the part
@@ -807,9 +904,9 @@ class Evaluation {
     for (std::size_t s = 0; s < stages(); ++s) {
       sum += result_.stages[s].time.total_s;
       ties += result_.stages[s].time.tie_s;
-      if (result_.stages[s].time.total_s > result_.stages[bottleneck].time.total_s) bottleneck = s;
+      if (pace_s(s) > pace_s(bottleneck)) bottleneck = s;
     }
-    const double slowest = result_.stages[bottleneck].time.total_s;
+    const double slowest = pace_s(bottleneck);
     const bool paper = problem_.options.objective == model::Objective::kPaper;
     const double once = result_.stages[0].time.sync_s + (paper ? 0 : ties);
     result_.iteration_time_s =
@@ -817,6 +914,8 @@ class Evaluation {
     result_.lower_bound_s = result_.iteration_time_s;
     fill_split(bottleneck, m, once);
   }
+
+  double pace_s(std::size_t s) const { return result_.stages[s].time.pace_s(); }
 
   /// Recomputation per micro-batch, without its collectives.
   double recomputed_s(std::size_t s) const {
@@ -837,9 +936,10 @@ class Evaluation {
     model::TimeSplit& split = result_.split;
     split.compute_s = m * (compute.forward_s + compute.backward_s);
     split.recompute_s = recomputed_s(bottleneck) * m;
-    split.collective_s = m * time.collective_s;
-    split.pipeline_s = m * (time.receive_s + time.gradient_receive_s);
-    split.data_parallel_s = m * time.zero_s + sync;
+    const double hidden_shards = hidden_shards_s_[bottleneck];
+    split.collective_s = m * (time.collective_s - (time.hidden_s - hidden_shards));
+    split.pipeline_s = m * (time.receive_s + time.gradient_receive_s - time.hidden_transfer_s);
+    split.data_parallel_s = m * (time.zero_s - hidden_shards) + sync;
     const double busy = split.compute_s + split.recompute_s + split.collective_s +
                         split.pipeline_s + split.data_parallel_s;
     split.bubble_s = std::max(0.0, result_.iteration_time_s - busy);
@@ -853,6 +953,7 @@ class Evaluation {
   Frame frame_;
   std::vector<std::uint8_t> types_;  ///< by device; empty: of one type
   std::vector<Compute> compute_;
+  std::vector<double> hidden_shards_s_;  ///< by stage: the part of its `hidden_s` that is ZeRO's
   model::Plan result_;
 };
 

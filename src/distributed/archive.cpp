@@ -93,9 +93,17 @@ void serialize(Archive& archive, nestplan::model::Graph& graph, const unsigned) 
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::DeviceModel& model, const unsigned) {
+  auto& [matmul, narrow_matmul, unaligned_matmul, attention_forward, attention_backward,
+         ampere_attention, token_ramp, head_ramp, memory, kernel, units, tile, depth_ramp] = model;
+  exchange(archive, matmul, narrow_matmul, unaligned_matmul, attention_forward, attention_backward,
+           ampere_attention, token_ramp, head_ramp, memory, kernel, units, tile, depth_ramp);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::Device& device, const unsigned) {
-  auto& [name, memory, reserved, peak, bandwidth, speed] = device;
-  exchange(archive, name, memory, reserved, peak, bandwidth, speed);
+  auto& [name, memory, reserved, peak, bandwidth, speed, model] = device;
+  exchange(archive, name, memory, reserved, peak, bandwidth, speed, model);
 }
 
 template <class Archive>
@@ -199,13 +207,19 @@ void serialize(Archive& archive, nestplan::model::StageConstraints& stages, cons
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::Overlap& overlap, const unsigned) {
+  auto& [tensor, context, expert, shards, sync, pipeline] = overlap;
+  exchange(archive, tensor, context, expert, shards, sync, pipeline);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::PlanOptions& options, const unsigned) {
   auto& [batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective, schedule,
-         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision, overlap] =
-      options;
+         per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision,
+         overlap_p2p, overlap] = options;
   exchange(archive, batch, micro_batches, tp, cp, ep, pp, dp, dp_inner, recompute, zero, objective,
            schedule, per_stage, uneven, state_bytes, shard, vpp, reserve, stages, target, precision,
-           overlap);
+           overlap_p2p, overlap);
 }
 
 template <class Archive>

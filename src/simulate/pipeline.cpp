@@ -51,6 +51,7 @@ class Builder {
     pipeline_.stages = static_cast<std::int64_t>(plan.stages.size());
     pipeline_.chunks = std::max<std::int64_t>(1, plan.strategy.vpp);
     pipeline_.microbatches = plan.strategy.microbatches;
+    pipeline_.transfer_overlap = problem.options.transfer_overlap(pipeline_.chunks);
   }
 
   Pipeline build() {
@@ -80,8 +81,9 @@ class Builder {
     for (std::size_t s = 0; s < whole.stages.size(); ++s) {
       const model::StageTime& time = whole.stages[s].time;
       const double gather = (time.zero_s - two.stages[s].time.zero_s) / 2;
-      work.push_back(
-          {time.forward_s + gather, time.backward_s + time.recompute_s + (time.zero_s - gather)});
+      work.push_back({time.forward_s + gather - time.hidden_forward_s,
+                      time.backward_s + time.recompute_s + (time.zero_s - gather) -
+                          (time.hidden_s - time.hidden_forward_s)});
     }
     return work;
   }

@@ -12,7 +12,7 @@ std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
 struct StageSteps {
   double first_forward_s = 0;  ///< of the first chunk
   double first_backward_s = 0;
-  double forward_s = 0;  ///< of all chunks
+  double forward_s = 0;  ///< of all chunks, without transfers beside other steps
   double backward_s = 0;
   double total_s() const { return forward_s + backward_s; }
 };
@@ -21,13 +21,13 @@ std::vector<StageSteps> steps_of(const Pipeline& pipeline, const PodKind& kind) 
   std::vector<StageSteps> stages(idx(pipeline.stages));
   for (std::int64_t part = 0; part < pipeline.parts(); ++part) {
     StageSteps& stage = stages[idx(part % pipeline.stages)];
-    const double forward = kind.forward[idx(part)].seconds + pipeline.work[idx(part)].forward_s;
-    const double backward = kind.gradient[idx(part)].seconds + pipeline.work[idx(part)].backward_s;
-    stage.forward_s += forward;
-    stage.backward_s += backward;
+    const double waits = 1 - pipeline.transfer_overlap;
+    const PartWork& work = pipeline.work[idx(part)];
+    stage.forward_s += waits * kind.forward[idx(part)].seconds + work.forward_s;
+    stage.backward_s += waits * kind.gradient[idx(part)].seconds + work.backward_s;
     if (part >= pipeline.stages) continue;
-    stage.first_forward_s = forward;
-    stage.first_backward_s = backward;
+    stage.first_forward_s = kind.forward[idx(part)].seconds + work.forward_s;
+    stage.first_backward_s = kind.gradient[idx(part)].seconds + work.backward_s;
   }
   return stages;
 }

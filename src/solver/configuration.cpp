@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "solver/rules.hpp"
+#include "solver/traffic.hpp"
 
 namespace nestplan::solver {
 namespace {
@@ -79,6 +80,7 @@ DepthBounds::DepthBounds(const Instance& instance, const Configuration& configur
     : objective_(instance.options().objective),
       microbatches_(configuration.microbatches),
       vpp_(configuration.vpp),
+      transfers_hidden_(instance.options().transfer_overlap(vpp_) > 0),
       floor_(floor),
       first_(std::move(first)) {
   std::int64_t smallest = configuration.pods.devices;
@@ -125,13 +127,16 @@ DepthBound DepthBounds::at_depth(std::int64_t depth) const {
     most_received = std::max(most_received, (both_sides ? 2 : 1) * transfer_[level]);
   }
   const Ticks near = depth > 1 ? transfer_.front() : 0;
+  // What is received may count for the sum, and not for the slowest stage.
+  const Ticks paced = transfers_hidden_ ? 0 : 1;
   DepthBound bound{kNever, kNever, kNoTotal};
   for (const FirstStageCost& first : first_) {
     if (first.base + first.zero + first.sync == kNever) continue;
     const Ticks sum = floor_.total + transfers + first.zero;
-    const Ticks bottleneck =
-        std::max({std::ceil(sum / p), shared_out_, floor_.largest_layer + near,
-                  floor_.smallest_layer + most_received, first.base + first.zero + near});
+    const Ticks bottleneck = std::max(
+        {std::ceil((floor_.total + paced * transfers + first.zero) / p), shared_out_,
+         floor_.largest_layer + paced * near, most_received,
+         floor_.smallest_layer + paced * most_received, first.base + first.zero + paced * near});
     const bool paper = objective_ == model::Objective::kPaper;
     const Total rounds = microbatches_ * vpp_ + (paper ? depth : 0) - 1;
     const Total scaled = (paper ? 0 : to_total(sum)) + rounds * to_total(bottleneck);
@@ -164,7 +169,7 @@ Ticks ConfigurationSpace::cheapest_term(const model::Strategy& strategy,
     const double seconds = instance_.network().collective_s(collective.op, collective.bytes, shape);
     least = std::min(least, instance_.scale().ticks(collective.op, seconds));
   }
-  return least;
+  return exposed(least, instance_.options().overlap.of(collective), kNever);
 }
 
 Floor ConfigurationSpace::make_floor(const std::vector<int>& strategies,

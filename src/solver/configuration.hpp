@@ -37,7 +37,9 @@ struct Configuration {
 };
 
 /// Time that no plan can do without, from the layers alone: compute, and collectives at the best
-/// place that the network has for a group of that size.
+/// place that the network has for a group of that size, as far as they do not run beside
+/// computation. A stage takes no less than the sum over its layers, since it hides no more than all
+/// that may be hidden.
 struct Floor {
   std::vector<Ticks> of_layer;
   Ticks total = 0;
@@ -73,6 +75,8 @@ struct DepthBound {
 /// `n_(l-1)/u` of them, so at least `⌈p/(n_(l-1)/u)⌉ - 1` boundaries are that far apart. Every
 /// boundary is paid twice, by the receiver of activations and by the receiver of gradients. The
 /// devices of a pod have no more than K·max t to give, and the layers want their work of them.
+/// Where transfers run beside computation, max t is no less than what a stage receives, nor than
+/// what it takes without.
 class DepthBounds {
  public:
   DepthBounds(const Instance& instance, const Configuration& configuration, const Floor& floor,
@@ -87,6 +91,7 @@ class DepthBounds {
   model::Objective objective_;
   std::int64_t microbatches_;
   std::int64_t vpp_;
+  bool transfers_hidden_;
   const Floor& floor_;
   std::vector<FirstStageCost> first_;
   Ticks shared_out_ = 0;  ///< work over the devices of a pod

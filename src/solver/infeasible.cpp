@@ -294,8 +294,10 @@ double memory_to_hold(const model::Problem& problem, double bytes) {
     return cost::memory_limit(memory - reserved, reserve) >= bytes;
   };
   double memory = std::ceil(bytes / (1 - reserve.margin) + reserved);
-  while (!holds(memory)) ++memory;
-  while (holds(memory - 1)) --memory;
+  // Beyond 2^53 not every whole number is there.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  while (!holds(memory)) memory = std::max(memory + 1, std::nextafter(memory, kInfinity));
+  while (holds(just_below(memory))) memory = just_below(memory);
   return memory;
 }
 

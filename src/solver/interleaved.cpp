@@ -41,7 +41,14 @@ using Counts = std::vector<std::int64_t>;
 struct Priced {
   std::vector<StageOption> options;  ///< that fit, with all that is received in `time`
   Ticks least = kNever;              ///< least time
+  Ticks received = 0;
+  Ticks beside = 0;  ///< of what is received: runs beside work of the stage
   Ticks tie = 0;
+
+  /// What counts as the time of the slowest stage. No more for an option of less time.
+  Ticks pace(Ticks time) const {
+    return time == kNever ? kNever : time - std::min(beside, time - received);
+  }
 };
 
 /// The row of layers as items and runs.
@@ -304,7 +311,8 @@ class Interleaved::Depth {
   /// What a stage with `load` takes, with `received` for its transfers.
   struct Load {
     cost::StageFootprint footprint;
-    Ticks forward = 0, backward = 0;    ///< collectives
+    Traffic forward, backward;          ///< collectives
+    bool drowned = false;               ///< has collectives that were left out
     std::vector<StageCompute> compute;  ///< by type of device
     std::vector<int> tied;              ///< by tie: members
     std::vector<int> removed;           ///< by tie: copies that `footprint` is without
@@ -327,11 +335,9 @@ class Interleaved::Depth {
     const ClassSums& collectives = *placement_.classes(0)[at(position_class)].sums;
     const auto outer = at(sums.mixes.of[at(item.outer)]);
     const auto inner = at(sums.mixes.of[at(item.inner)]);
-    const auto drowned =
-        !collectives.drowned.empty() && collectives.drowned[outer] != collectives.drowned[inner];
-    load.forward += n * (collectives.forward[outer] - collectives.forward[inner]);
-    load.backward +=
-        drowned ? kNever : n * (collectives.backward[outer] - collectives.backward[inner]);
+    load.forward += n * collectives.forward_of(outer, inner);
+    load.backward += n * collectives.backward_of(outer, inner);
+    load.drowned = load.drowned || collectives.drowns(outer, inner);
     load.compute.resize(sums.compute.size());
     for (std::size_t type = 0; type < load.compute.size(); ++type) {
       const StageCompute one_item =
@@ -353,20 +359,20 @@ class Interleaved::Depth {
     ++shared_.priced;
     Priced result;
     remove_copies(load);
+    result.received = received;
+    result.beside = part_of(received, instance_.options().transfer_overlap(vpp_));
     result.tie = tie(stage, load);
-    StageCompute compute;
+    if (load.drowned) return result;
+    StageWork work{{}, load.forward, load.backward};
     for (TypeSet rest = placement_.classes(0)[at(class_[at(stage)])].types; rest != 0;
          rest &= rest - 1) {
-      compute.wait_for(load.compute[at(std::countr_zero(rest))]);
+      work.compute.wait_for(load.compute[at(std::countr_zero(rest))]);
     }
-    const Ticks forward = compute.forward + load.forward;
     const cost::InFlight in_flight =
         cost::interleaved_in_flight(depth_ - stage, depth_, vpp_, configuration_.microbatches);
     for (StageOption& option :
-         shared_.pricer.options(class_[at(stage)], load.footprint, in_flight)) {
-      option.time += forward + compute.backward + load.backward + received;
-      if (option.recompute == model::Recompute::kFull) option.time += forward;
-      if (option.recompute == model::Recompute::kSelective) option.time += compute.selective;
+         shared_.pricer.options(class_[at(stage)], load.footprint, work, in_flight)) {
+      option.time += received;
       if (option.time >= kNever) continue;
       result.least = std::min(result.least, option.time);
       result.options.push_back(option);
@@ -416,10 +422,11 @@ class Interleaved::Depth {
   /// than `cap`; kNever if nothing is left.
   Ticks added(std::int64_t stage, const Priced& priced, Ticks cap) const {
     const auto v = static_cast<Ticks>(vpp_);
-    if (stage > 0) return priced.least <= cap ? priced.least + v * priced.tie : kNever;
+    if (stage > 0) return priced.pace(priced.least) <= cap ? priced.least + v * priced.tie : kNever;
     Ticks least = kNever;
     for (const StageOption& option : priced.options) {
-      if (option.time <= cap) least = std::min(least, option.time + v * option.sync);
+      if (priced.pace(option.time) > cap) continue;
+      least = std::min(least, option.time + v * option.sync);
     }
     return least;
   }
@@ -462,7 +469,7 @@ class Interleaved::Depth {
     }
     each_taking(way, stage, left, [&](const Counts& taken) {
       const Priced& priced = price(stage, taken);
-      const Ticks mine = bottleneck ? priced.least : added(stage, priced, cap);
+      const Ticks mine = bottleneck ? priced.pace(priced.least) : added(stage, priced, cap);
       if (mine >= cell.value) return;
       Counts rest = left;
       for (std::size_t r = 0; r < rest.size(); ++r) rest[r] -= taken[r];
@@ -535,8 +542,9 @@ class Interleaved::Depth {
     std::vector<StageOption> options;
     Ticks slowest = 0;
     for (std::int64_t i = 0; i < depth_; ++i) {
-      options.push_back(chosen(i, price(i, counts[at(i)]), cap));
-      slowest = std::max(slowest, options.back().time);
+      const Priced& priced = price(i, counts[at(i)]);
+      options.push_back(chosen(i, priced, cap));
+      slowest = std::max(slowest, priced.pace(options.back().time));
     }
     take(total_of(sum, slowest), [&] { return Layout{spread(way, counts), options}; });
     return slowest;
@@ -548,7 +556,7 @@ class Interleaved::Depth {
     const auto v = static_cast<Ticks>(vpp_);
     for (const StageOption& option : priced.options) {
       const Ticks adds = stage > 0 ? option.time + v * priced.tie : option.time + v * option.sync;
-      if (option.time <= cap && adds == value) return option;
+      if (priced.pace(option.time) <= cap && adds == value) return option;
     }
     throw InternalError("no option of a stage takes what it was counted for");
   }
@@ -561,9 +569,9 @@ class Interleaved::Depth {
       for (std::size_t r = 0; r < rest.size(); ++r) rest[r] -= first[r];
       const Ticks behind = solve(way, 1, rest, kNever, true, cells).value;
       if (behind == kNever) return;
-      const std::vector<StageOption> options_of_first = price(0, first).options;
-      for (const StageOption& option : options_of_first) {
-        const Ticks slowest = std::max(option.time, behind);
+      const Priced of_first = price(0, first);
+      for (const StageOption& option : of_first.options) {
+        const Ticks slowest = std::max(of_first.pace(option.time), behind);
         take(paper_total_of(slowest, option.sync), [&] {
           cells[{0, whole()}] = {slowest, first};
           const std::vector<Counts> counts = taken(cells);
@@ -672,7 +680,7 @@ class Interleaved::Depth {
     // Every time of an option may be the slowest.
     std::vector<Ticks> caps;
     for (const Priced& priced : prices) {
-      for (const StageOption& option : priced.options) caps.push_back(option.time);
+      for (const StageOption& option : priced.options) caps.push_back(priced.pace(option.time));
     }
     util::sort_unique(caps);
     const bool paper = instance_.options().objective == model::Objective::kPaper;
@@ -685,7 +693,7 @@ class Interleaved::Depth {
         if (adds == kNever) break;
         sum += adds;
         options.push_back(chosen(i, prices[at(i)], cap));
-        slowest = std::max(slowest, options.back().time);
+        slowest = std::max(slowest, prices[at(i)].pace(options.back().time));
       }
       if (options.size() < at(depth_)) continue;
       const Total total = paper ? paper_total_of(slowest, options[0].sync) : total_of(sum, slowest);
@@ -822,7 +830,7 @@ class Completion {
   void choose(cost::PlacedPlan plan) {
     std::vector<double> caps{std::numeric_limits<double>::infinity()};
     for (const auto& of_stage : options_) {
-      for (const Option& option : of_stage) caps.push_back(option.cost.time.total_s);
+      for (const Option& option : of_stage) caps.push_back(option.cost.time.pace_s());
     }
     const auto chunks = static_cast<double>(partial_.stages.front().chunks.size());
     for (const double cap : caps) {
@@ -830,7 +838,7 @@ class Completion {
         const auto value = [&](const Option& option) {
           const model::StageMemory& memory = option.cost.memory;
           const bool over =
-              memory.total_bytes > memory.limit_bytes || option.cost.time.total_s > cap;
+              memory.total_bytes > memory.limit_bytes || option.cost.time.pace_s() > cap;
           return std::tuple(
               over, over ? option.cost.memory.total_bytes : 0,
               option.cost.time.total_s + (i == 0 ? chunks * option.cost.time.sync_s : 0));

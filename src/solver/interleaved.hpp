@@ -15,10 +15,11 @@ namespace nestplan::solver {
 /// `c` of stage `i` of `p` is part `c·p + i` of the row. A stage's time `t_i` holds all of its
 /// chunks with a transfer at each end of each, and an iteration takes
 ///
-///     Σ t_i / v + (m - 1/v)·max t_i + sync_1 + ties
+///     Σ t_i / v + (m - 1/v)·max τ_i + sync_1 + ties
 ///
 /// (Narayanan et al., arXiv 2104.04473: the bubble is v times shorter, there are v times as many
-/// transfers), see cost::evaluate. Memory holds what interleaved warm-up leaves in flight.
+/// transfers), with `τ_i` the time of a stage without the transfers that run beside its work, see
+/// cost::evaluate. Memory holds what interleaved warm-up leaves in flight.
 ///
 /// **Which layouts.** A stage's time and memory depend on how many layers of each kind it has, not
 /// on which chunk they are in. The row falls into runs of layers that cost the same; given in which
@@ -26,7 +27,7 @@ namespace nestplan::solver {
 /// empty. So for every way to end the runs there is a dynamic program over the stages whose state
 /// is what is left of each run,
 ///
-///     W_τ[i][left] = min over numbers n of  t_i(n) + W_τ[i+1][left - n],  t_i(n) ≤ τ,
+///     W_τ[i][left] = min over numbers n of  t_i(n) + W_τ[i+1][left - n],  τ_i(n) ≤ τ,
 ///
 /// made for caps τ as in Visit. Layers between which other tensors cross than between most are not
 /// parted. Rows of more kinds of layers than that can handle are searched with equally many counted

@@ -260,23 +260,26 @@ Ticks DataParallelTimes::zero_traffic(const Instance& instance, const ShardChoic
 }
 
 /// Without ZeRO all sum their gradients; else the copies of a shard do, where there are any.
-Ticks DataParallelTimes::sync_of(const Instance& instance, int zero, double parameters,
-                                 const Sharers& sharers) {
+SyncTicks DataParallelTimes::sync_of(const Instance& instance, int zero, double parameters,
+                                     const Sharers& sharers) {
   const TickScale& scale = instance.scale();
   const model::StateBytes& bytes = instance.options().state_bytes;
   const auto& [shard, across, parts] = sharers;
-  if (zero == 0) return shard.all_reduce.ticks(scale, parameters, bytes.gradient);
-  Ticks ticks = across.all_reduce.ticks(scale, parameters / parts, bytes.gradient);
-  if (zero == 1) ticks += shard.reduce_scatter.ticks(scale, parameters, bytes.gradient);
-  if (zero <= 2) ticks += shard.all_gather.ticks(scale, parameters, bytes.weight);
-  return ticks;
+  if (zero == 0) return {shard.all_reduce.ticks(scale, parameters, bytes.gradient), 0};
+  SyncTicks sync{across.all_reduce.ticks(scale, parameters / parts, bytes.gradient), 0};
+  if (zero == 1) sync.reduce += shard.reduce_scatter.ticks(scale, parameters, bytes.gradient);
+  if (zero <= 2) sync.gather = shard.all_gather.ticks(scale, parameters, bytes.weight);
+  return sync;
 }
 
-Ticks DataParallelTimes::sync(const Instance& instance, const ShardChoice& choice,
-                              double parameters, double expert_parameters) const {
+SyncTicks DataParallelTimes::sync(const Instance& instance, const ShardChoice& choice,
+                                  double parameters, double expert_parameters) const {
   const bool in_pod = choice.span == model::ShardSpan::kPod;
-  return sync_of(instance, choice.zero, parameters, in_pod ? dense_in_pod_ : dense_) +
-         sync_of(instance, choice.zero, expert_parameters, in_pod ? expert_in_pod_ : expert_);
+  const SyncTicks dense =
+      sync_of(instance, choice.zero, parameters, in_pod ? dense_in_pod_ : dense_);
+  const SyncTicks expert =
+      sync_of(instance, choice.zero, expert_parameters, in_pod ? expert_in_pod_ : expert_);
+  return {dense.reduce + expert.reduce, dense.gather + expert.gather};
 }
 
 namespace {
@@ -323,7 +326,9 @@ const ClassSums* ClassCache::sums(int k,
   if (entry) return entry.get();
   const StrategySums& strategy = instance_.strategies()[at(k)];
   const std::vector<Ticks> none(at(strategy.mixes.count), 0);
-  entry = std::make_unique<ClassSums>(ClassSums{none, none, strategy.floor_of_layer, {}});
+  entry = std::make_unique<ClassSums>();
+  entry->forward = entry->backward = none;
+  entry->of_layer = strategy.floor_of_layer;
   for (const CollectiveTerm& term : strategy.terms) {
     double seconds = 0;
     for (const network::GroupShape& shape : shapes[index_of(term.collective.group)]) {
@@ -339,10 +344,17 @@ const ClassSums* ClassCache::sums(int k,
       }
       continue;
     }
-    auto& sums = term.collective.phase == model::Phase::kForward ? entry->forward : entry->backward;
+    const bool forward = term.collective.phase == model::Phase::kForward;
+    auto& sums = forward ? entry->forward : entry->backward;
     for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += ticks * term.count[d];
+    const Ticks beside = part_of(ticks, instance_.options().overlap.of(term.collective));
+    if (beside > 0) {
+      auto& hidden = forward ? entry->beside_forward : entry->beside_backward;
+      hidden.resize(none.size(), 0);
+      for (std::size_t d = 0; d < hidden.size(); ++d) hidden[d] += beside * term.count[d];
+    }
     for (std::size_t v = 0; v < entry->of_layer.size(); ++v) {
-      entry->of_layer[v] += ticks * term.count_of_layer[v];
+      entry->of_layer[v] += (ticks - beside) * term.count_of_layer[v];
     }
   }
   return entry.get();

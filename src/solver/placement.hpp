@@ -9,6 +9,7 @@
 
 #include "solver/configuration.hpp"
 #include "solver/instance.hpp"
+#include "solver/traffic.hpp"
 
 namespace nestplan::solver {
 
@@ -16,8 +17,26 @@ namespace nestplan::solver {
 /// of every kind of them (StrategySums::mixes).
 struct ClassSums {
   std::vector<Ticks> forward, backward;
-  std::vector<Ticks> of_layer;  ///< with compute, forward and backward; kNever where unusable
+  std::vector<Ticks> beside_forward, beside_backward;  ///< see Traffic; empty if nothing is
+  /// With compute, forward and backward, without what is beside it; kNever where unusable.
+  std::vector<Ticks> of_layer;
   std::vector<double> drowned;  ///< by kind: collectives left out, see kDrowning; empty if none
+
+  /// Of a stage between downsets of these kinds. Not for collectives that were left out.
+  Traffic forward_of(std::size_t outer, std::size_t inner) const {
+    return {forward[outer] - forward[inner], difference(beside_forward, outer, inner)};
+  }
+  Traffic backward_of(std::size_t outer, std::size_t inner) const {
+    return {backward[outer] - backward[inner], difference(beside_backward, outer, inner)};
+  }
+  bool drowns(std::size_t outer, std::size_t inner) const {
+    return !drowned.empty() && drowned[outer] != drowned[inner];
+  }
+
+ private:
+  static Ticks difference(const std::vector<Ticks>& sums, std::size_t outer, std::size_t inner) {
+    return sums.empty() ? 0 : sums[outer] - sums[inner];
+  }
 };
 
 /// Shapes of the groups that share a stage's parameters.
@@ -55,6 +74,17 @@ struct ShardTimes {
   SlowestGroup all_reduce, all_gather, reduce_scatter;
 };
 
+/// Synchronisation of gradients and of weights.
+struct SyncTicks {
+  Ticks reduce = 0;
+  Ticks gather = 0;
+
+  /// What is left of it where a share of it runs beside a backward and a forward step.
+  Ticks exposed(double share, Ticks backward, Ticks forward) const {
+    return solver::exposed(reduce, share, backward) + solver::exposed(gather, share, forward);
+  }
+};
+
 /// Collectives on dense and on expert parameters.
 struct DataParallelTimes {
   DataParallelTimes() = default;
@@ -65,8 +95,8 @@ struct DataParallelTimes {
   Ticks zero_traffic(const Instance& instance, const ShardChoice& choice, double parameters,
                      double expert_parameters) const;
   /// Synchronisation once per iteration.
-  Ticks sync(const Instance& instance, const ShardChoice& choice, double parameters,
-             double expert_parameters) const;
+  SyncTicks sync(const Instance& instance, const ShardChoice& choice, double parameters,
+                 double expert_parameters) const;
 
  private:
   struct Sharers {
@@ -74,8 +104,8 @@ struct DataParallelTimes {
     ShardTimes across;  ///< copies of one shard; there are none with shards over all devices
     double parts = 1;   ///< shards
   };
-  static Ticks sync_of(const Instance& instance, int zero, double parameters,
-                       const Sharers& sharers);
+  static SyncTicks sync_of(const Instance& instance, int zero, double parameters,
+                           const Sharers& sharers);
 
   Sharers dense_, expert_, dense_in_pod_, expert_in_pod_;
 };

@@ -60,7 +60,8 @@ Search::Search(const Instance& instance, const SearchSettings& settings, const G
 }
 
 /// The first stage holds a source of the graph at least: what data parallelism adds to the cheapest
-/// of these is added to any plan.
+/// of these is added to any plan. How long the stage computes is not known, so whatever may run
+/// beside computation does.
 std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) const {
   const Lattice& lattice = instance_.lattice();
   const DownsetId whole = lattice.whole();
@@ -74,6 +75,7 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
     --lowest;
   }
   const int types = instance_.problem().cluster.type_count();
+  const model::Overlap& overlap = instance_.options().overlap;
   for (const int k : configuration.strategies) {
     const StrategySums& sums = instance_.strategies()[at(k)];
     const DataParallelTimes times = data_parallel_times_at_origin(instance_, configuration, k);
@@ -88,11 +90,12 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
       for (std::size_t z = 0; z < shards.size(); ++z) {
         const ShardChoice& shard = kShardChoices[at(shards[z])];
         least[z].base = std::min(least[z].base, base);
-        least[z].zero = std::min(
-            least[z].zero,
-            times.zero_traffic(instance_, shard, stage.parameters, stage.expert_parameters));
-        least[z].sync = std::min(
-            least[z].sync, times.sync(instance_, shard, stage.parameters, stage.expert_parameters));
+        const Ticks zero =
+            times.zero_traffic(instance_, shard, stage.parameters, stage.expert_parameters);
+        const SyncTicks sync =
+            times.sync(instance_, shard, stage.parameters, stage.expert_parameters);
+        least[z].zero = std::min(least[z].zero, exposed(zero, overlap.shards, kNever));
+        least[z].sync = std::min(least[z].sync, sync.exposed(overlap.sync, kNever, kNever));
       }
     }
   }

@@ -17,6 +17,24 @@ constexpr double kManyInFlight = 1e15;
 
 }  // namespace
 
+Ticks StageWork::recomputed(Recompute recompute) const {
+  switch (recompute) {
+    case Recompute::kNone:
+      return 0;
+    case Recompute::kSelective:
+      return compute.selective;
+    case Recompute::kFull:
+      return compute.forward;
+  }
+  return 0;
+}
+
+Ticks StageWork::time(Recompute recompute, const Traffic& zero) const {
+  Traffic traffic = forward + backward + zero;
+  if (recompute == Recompute::kFull) traffic += forward;
+  return traffic.with(compute.forward + compute.backward + recomputed(recompute));
+}
+
 StagePricer::StagePricer(const Instance& instance, const Placement& placement, int choice)
     : instance_(instance),
       sums_(instance.strategies()[at(placement.configuration().strategies[at(choice)])]),
@@ -156,8 +174,8 @@ std::int64_t StagePricer::count_in_flight(const Machine& machine, Recompute reco
 }
 
 /// Choices that fit and may be the fastest with a given recomputation. Traffic does not fall from
-/// one ZeRO stage to the next with shards of the same span, so of each span the least that fits
-/// will do; without any traffic nothing else is needed.
+/// one ZeRO stage to the next with shards of the same span, nor does what is exposed of it, so of
+/// each span the least that fits will do; without any traffic nothing else is needed.
 unsigned StagePricer::worthwhile(Machine& machine, Recompute recompute,
                                  std::int64_t in_flight) const {
   unsigned choices = 0;
@@ -176,41 +194,27 @@ unsigned StagePricer::worthwhile(Machine& machine, Recompute recompute,
   return choices;
 }
 
-Ticks StagePricer::forward(int position_class) const {
-  const auto& collectives = classes_[at(position_class)].sums->forward;
-  return machine(position_class).compute.forward +
-         (collectives[outer_mix_] - collectives[inner_mix_]);
-}
-
-Ticks StagePricer::recomputed(int position_class, Recompute recompute) const {
-  switch (recompute) {
-    case Recompute::kNone:
-      return 0;
-    case Recompute::kSelective:
-      return machine(position_class).compute.selective;
-    case Recompute::kFull:
-      return forward(position_class);
-  }
-  return 0;
-}
-
-Ticks StagePricer::base(int position_class) const {
+std::optional<StageWork> StagePricer::work(int position_class) const {
   const ClassSums& sums = *classes_[at(position_class)].sums;
-  if (!sums.drowned.empty() && sums.drowned[outer_mix_] != sums.drowned[inner_mix_]) return kNever;
-  const StageCompute& compute = machine(position_class).compute;
-  return compute.forward + compute.backward +
-         (sums.forward[outer_mix_] - sums.forward[inner_mix_]) +
-         (sums.backward[outer_mix_] - sums.backward[inner_mix_]);
+  if (sums.drowns(outer_mix_, inner_mix_)) return std::nullopt;
+  return StageWork{machine(position_class).compute, sums.forward_of(outer_mix_, inner_mix_),
+                   sums.backward_of(outer_mix_, inner_mix_)};
 }
 
-Ticks StagePricer::zero_traffic(int position_class, int choice) const {
-  return classes_[at(position_class)].data_parallel.zero_traffic(
+Traffic StagePricer::zero_traffic(int position_class, int choice) const {
+  const Ticks ticks = classes_[at(position_class)].data_parallel.zero_traffic(
       instance_, kShardChoices[at(choice)], stage_.parameters, stage_.expert_parameters);
+  return {ticks, part_of(ticks, instance_.options().overlap.shards)};
 }
 
-Ticks StagePricer::sync(int position_class, int choice) const {
-  return classes_[at(position_class)].data_parallel.sync(
-      instance_, kShardChoices[at(choice)], stage_.parameters, stage_.expert_parameters);
+StageOption StagePricer::option(int position_class, Recompute recompute, int choice,
+                                const StageWork& work) const {
+  const ShardChoice& shard = kShardChoices[at(choice)];
+  const SyncTicks sync = classes_[at(position_class)].data_parallel.sync(
+      instance_, shard, stage_.parameters, stage_.expert_parameters);
+  return {recompute, shard, work.time(recompute, zero_traffic(position_class, choice)),
+          sync.exposed(instance_.options().overlap.sync,
+                       work.compute.backward + work.recomputed(recompute), work.compute.forward)};
 }
 
 StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
@@ -246,13 +250,14 @@ bool StagePricer::decide(Machine& machine, std::int64_t in_flight) {
 Ticks StagePricer::least_time(int position_class) const {
   Ticks least = kNever;
   if (!classes_[at(position_class)].allowed) return least;
+  const std::optional<StageWork> stage = work(position_class);
+  if (!stage) return least;
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     const unsigned choices = machine(position_class).decided[static_cast<std::size_t>(recompute)];
     if (choices == 0) continue;
-    const Ticks ticks = base(position_class) + recomputed(position_class, recompute);
     for (int choice = 0; choice < static_cast<int>(kChoices); ++choice) {
       if ((choices >> choice & 1U) == 0) continue;
-      least = std::min(least, ticks + zero_traffic(position_class, choice));
+      least = std::min(least, stage->time(recompute, zero_traffic(position_class, choice)));
     }
   }
   return least;
@@ -261,6 +266,8 @@ Ticks StagePricer::least_time(int position_class) const {
 std::vector<StageOption> StagePricer::options(int position_class, std::int64_t in_flight) {
   std::vector<StageOption> result;
   if (!classes_[at(position_class)].allowed) return result;
+  const std::optional<StageWork> stage = work(position_class);
+  if (!stage) return result;
   Machine& on = machine(position_class);
   for (const Recompute recompute : recomputations()) {
     if (!offers(recompute)) continue;
@@ -268,16 +275,14 @@ std::vector<StageOption> StagePricer::options(int position_class, std::int64_t i
       if (!permitted(recompute, choice) || most_in_flight(on, recompute, choice) < in_flight) {
         continue;
       }
-      result.push_back({recompute, kShardChoices[at(choice)],
-                        base(position_class) + recomputed(position_class, recompute) +
-                            zero_traffic(position_class, choice),
-                        sync(position_class, choice)});
+      result.push_back(option(position_class, recompute, choice, *stage));
     }
   }
   return result;
 }
 
 std::vector<StageOption> StagePricer::options(int position_class, const cost::StageFootprint& stage,
+                                              const StageWork& work,
                                               const cost::InFlight& in_flight) {
   outer_ = instance_.lattice().whole();
   stage_ = stage;
@@ -291,8 +296,7 @@ std::vector<StageOption> StagePricer::options(int position_class, const cost::St
     for (const int choice : shards()) {
       if (!permitted(recompute, choice)) continue;
       if (state_bytes(choice) + activations > room) continue;
-      result.push_back({recompute, kShardChoices[at(choice)], zero_traffic(position_class, choice),
-                        sync(position_class, choice)});
+      result.push_back(option(position_class, recompute, choice, work));
     }
   }
   return result;

@@ -2,18 +2,30 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "solver/placement.hpp"
 
 namespace nestplan::solver {
 
+/// What the layers of a stage do with a micro-batch.
+struct StageWork {
+  StageCompute compute;
+  Traffic forward, backward;  ///< collectives
+
+  Ticks recomputed(model::Recompute recompute) const;
+  /// With the traffic of ZeRO. Not less with more of anything: hidden is what runs beside
+  /// computation, so neither more of that nor more traffic makes the stage faster.
+  Ticks time(model::Recompute recompute, const Traffic& zero) const;
+};
+
 /// What a stage may do about memory, and what it costs.
 struct StageOption {
   model::Recompute recompute = model::Recompute::kNone;
   ShardChoice shard;
   Ticks time = 0;  ///< t without what is received
-  Ticks sync = 0;  ///< once per iteration, counts for the first stage only
+  Ticks sync = 0;  ///< once per iteration, what is exposed of it; counts for the first stage only
 };
 
 /// Prices the stages `D \ D'` of one configuration under one of its strategies: which options fit
@@ -38,10 +50,9 @@ class StagePricer {
   /// All options that fit, in canonical order (recompute, ZeRO, span of the shards).
   std::vector<StageOption> options(int position_class, std::int64_t in_flight);
 
-  /// The options of one of several stages with this footprint that fit; their times are those of
-  /// ZeRO traffic alone.
+  /// The options of one of several stages with this footprint and work that fit.
   std::vector<StageOption> options(int position_class, const cost::StageFootprint& stage,
-                                   const cost::InFlight& in_flight);
+                                   const StageWork& work, const cost::InFlight& in_flight);
 
   /// What a layer adds at least to the bytes of the stage that it is in, if that has so many of its
   /// parameters already.
@@ -49,9 +60,6 @@ class StagePricer {
 
   /// Least bytes over the options, context and communicators included.
   double least_bytes(std::int64_t in_flight) const;
-
-  /// Compute and collectives, forward and backward, at a class.
-  Ticks base(int position_class) const;
 
  private:
   static constexpr std::size_t kChoices = kShardChoices.size();
@@ -87,10 +95,11 @@ class StagePricer {
   const Machine& machine(int position_class) const {
     return machines_[at(machine_of_[at(position_class)])];
   }
-  Ticks zero_traffic(int position_class, int choice) const;
-  Ticks sync(int position_class, int choice) const;
-  Ticks forward(int position_class) const;
-  Ticks recomputed(int position_class, model::Recompute recompute) const;
+  /// At a class; empty if the stage has a collective that is left out, see kDrowning.
+  std::optional<StageWork> work(int position_class) const;
+  Traffic zero_traffic(int position_class, int choice) const;
+  StageOption option(int position_class, model::Recompute recompute, int choice,
+                     const StageWork& work) const;
   /// Selective recomputation is the same as none where no layer has it.
   void find_permitted(const Configuration& configuration);
   /// Whether the rules of the target let the stage recompute and share so.

@@ -84,6 +84,7 @@ model::Problem unusual(std::uint64_t seed) {
   options.target = "megatron";
   options.precision = "fp8";
   options.overlap_p2p = false;
+  options.overlap = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
   return problem;
 }
 
@@ -104,6 +105,9 @@ TEST(Archive, OtherProblemsAreOtherBytes) {
   EXPECT_NE(to_archive(testing::random_problem(2)), archive);
   model::Problem problem = testing::random_problem(1);
   problem.options.state_bytes.optimizer += 1;
+  EXPECT_NE(to_archive(problem), archive);
+  problem = testing::random_problem(1);
+  problem.options.overlap.sync = 0.5;
   EXPECT_NE(to_archive(problem), archive);
 }
 

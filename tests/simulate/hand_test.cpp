@@ -57,6 +57,30 @@ TEST(ByHand, TwoEqualStages) {
   EXPECT_EQ(out.events, 12);
 }
 
+/// Two stages of two chunks, steps of 1 and 2 s, transfers of 0.5 s. Σ t/v + (m-1/v)·τ is 7.5 + 9
+/// with all of each transfer beside other steps, and the first micro-batch comes through the second
+/// chunks for another 1.5 s of transfers; half of it beside makes 7.5 + 10.125, less what the
+/// stages wait for anyway.
+TEST(ByHand, TransfersBesideSteps) {
+  Pipeline pipeline = line(2, 2, {{1, 2}, {1, 2}, {1, 2}, {1, 2}});
+  PodKind& kind = pipeline.kinds.front();
+  for (std::size_t part = 1; part < 4; ++part) {
+    kind.forward[part].seconds = kind.gradient[part - 1].seconds = 0.5;
+    kind.forward[part].rate = kind.gradient[part - 1].rate = 1;
+  }
+  const auto finish = [&](double share) {
+    pipeline.transfer_overlap = share;
+    return run_line(pipeline).stages[0].finish_s;
+  };
+  EXPECT_EQ(finish(0), 18.5);
+  EXPECT_EQ(finish(0.5), 18.25);
+  EXPECT_EQ(finish(1), 18);
+  const PodRun out = run_line(pipeline);
+  EXPECT_EQ(out.stages[0].receive_s, 0);
+  EXPECT_EQ(out.levels[0].transfers, 12);
+  EXPECT_EQ(out.events, 16 + 12);
+}
+
 /// t = 3, 6, 3 with m = 3. The middle stage works without a break from 1 to 1 + 3·6; what is
 /// behind it hides, so the 12 + 2·6 = 24 of the formula are 3 too many but for the waiting at the
 /// start: F1 of the middle ends at 3, F2 at 5, stage 3 is back with B1 at 6.

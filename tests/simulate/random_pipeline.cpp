@@ -53,6 +53,7 @@ simulate::Pipeline random_pipeline(Dice& dice, bool balanced) {
       }
     }
   }
+  if (chunks > 1 && dice.chance(50)) pipeline.transfer_overlap = dice.pick<double>({0.25, 0.5, 1});
   for (double& sync : pipeline.sync_s) sync = dice.chance(50) ? 0 : seconds(dice);
   return pipeline;
 }

@@ -17,7 +17,11 @@ namespace {
 class Generator : private Dice {
  public:
   explicit Generator(std::uint64_t seed)
-      : Dice(seed), network_dice_(~seed), ties_(seed % 3 == 0), extras_(seed % 2 == 1) {}
+      : Dice(seed),
+        network_dice_(~seed),
+        overlap_dice_(seed + 77'000'000),
+        ties_(seed % 3 == 0),
+        extras_(seed % 2 == 1) {}
 
   model::Problem run() {
     make_cluster();
@@ -32,6 +36,7 @@ class Generator : private Dice {
     if (extras_ && chance(25)) make_holes();
     if (extras_ && chance(25)) make_types();
     if (extras_ && chance(25)) make_constraints();
+    if (extras_) make_overlap();
     return problem_;
   }
 
@@ -337,6 +342,15 @@ class Generator : private Dice {
     }
   }
 
+  /// Communication beside computation: in half of the problems, of half of its kinds.
+  void make_overlap() {
+    if (overlap_dice_.chance(50)) return;
+    for (const model::OverlapTerm& term : model::kOverlapTerms) {
+      if (overlap_dice_.chance(50)) continue;
+      problem_.options.overlap.*term.share = overlap_dice_.pick<double>({0.25, 0.3, 0.5, 0.9, 1});
+    }
+  }
+
   void make_options() {
     model::PlanOptions& options = problem_.options;
     options.allow_uneven_batch = chance(25);
@@ -376,6 +390,7 @@ class Generator : private Dice {
   }
 
   Dice network_dice_;  ///< of its own: what the network is does not change the model
+  Dice overlap_dice_;
   bool ties_;
   bool extras_;
   model::Problem problem_;

@@ -15,7 +15,8 @@ namespace nestplan::testing {
 /// strategy, layers that lack a column, experts, all-to-all, tight and ample memory, even and
 /// uneven batches, both schedules, restricted lists of every kind, and, in every third instance,
 /// layers and strategies that cost exactly the same, so that many plans tie. Half of the instances
-/// are also asked what frameworks and machine rooms add: see random_problem.cpp, and
+/// are also asked what frameworks and machine rooms add, communication beside computation in half
+/// of these: see random_problem.cpp, and
 /// random_network.hpp for the trees, tori and meshes that half of those have instead of plain
 /// levels.
 model::Problem random_problem(std::uint64_t seed);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "nestplan/targets/overlap.hpp"
 #include "nestplan/targets/targets.hpp"
 #include "util/expect_error.hpp"
 
@@ -393,6 +394,22 @@ TEST(Torchtitan, ZeroDependsOnThePipeline) {
   }
   EXPECT_EQ(legal,
             (std::set<std::pair<std::int64_t, int>>{{1, 0}, {1, 2}, {1, 3}, {2, 0}, {2, 1}}));
+}
+
+TEST(DefaultOverlap, HasAShareAndASourceForEveryEntry) {
+  EXPECT_TRUE(default_overlap(kAny).none());
+  for (const std::string& name : rule_set_names()) {
+    SCOPED_TRACE(name);
+    const auto entries = hidden_by_default(name);
+    EXPECT_EQ(entries.empty(), name == kAny);
+    for (const HiddenByDefault& entry : entries) {
+      EXPECT_GT(entry.value, 0);
+      EXPECT_LE(entry.value, 1);
+      EXPECT_EQ(default_overlap(name).*entry.share, entry.value);
+      EXPECT_NE(std::string(entry.source), "");
+    }
+    EXPECT_EQ(default_overlap(name).tensor, 0) << "off unless asked for in all of them";
+  }
 }
 
 TEST(SetStrategy, CountsExpertsAsFrameworksDo) {

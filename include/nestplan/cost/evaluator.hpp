@@ -40,6 +40,11 @@ struct PlacedPlan {
 /// times shorter and the iteration takes `Σ t_i / v + (m - 1/v)·max t_i + sync_1`, for `paper`
 /// `(m + (p-1)/v)·max t_i + sync_1`. The micro-batches must be a multiple of the stages.
 ///
+/// Communication beside computation (model::Overlap) shortens `t_i` and `sync_1`. Transfers between
+/// the stages of an interleaved pipeline that run beside computation shorten the `t_i` under the
+/// maximum alone, `τ_i = t_i - min(share·R_i, t_i - R_i)` with all that stage `i` receives in
+/// `R_i`: the first micro-batch on its way down and the last on its way up wait for every transfer.
+///
 /// Ties: every stage but the first that holds some, but not all, of the tied layers exchanges their
 /// gradients once per iteration with the devices of its ranks in the first stage, over one
 /// point-to-point transfer in both directions at once. These times are added up. They are not part

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "nestplan/model/overlap.hpp"
+
 namespace nestplan::model {
 
 enum class Objective : std::uint8_t { k1F1B, kPaper };
@@ -97,11 +99,17 @@ struct PlanOptions {
   std::string target = "any";  ///< whose rules hold, see targets::rule_set
   std::string precision;       ///< of the costs, for these rules; empty: not known
   bool overlap_p2p = true;     ///< whether transfers between stages may run beside computation
+  Overlap overlap{};
+
+  /// The share of transfers between stages of so many chunks that runs beside computation.
+  double transfer_overlap(std::int64_t chunks) const {
+    return chunks > 1 && overlap_p2p ? overlap.pipeline : 0;
+  }
   bool operator==(const PlanOptions&) const = default;
 };
 
-/// Seconds of one stage, per micro-batch except `sync_s` (once per iteration).
-/// `total_s` is t_i: the sum of all but `sync_s`.
+/// Seconds of one stage, per micro-batch except what is once per iteration. `total_s` is t_i: the
+/// sum of the items up to `zero_s` less `hidden_s`.
 struct StageTime {
   double total_s = 0;
   double forward_s = 0;   ///< with the forward collectives
@@ -110,9 +118,18 @@ struct StageTime {
   double receive_s = 0;
   double gradient_receive_s = 0;
   double zero_s = 0;
-  double sync_s = 0;
+  double sync_s = 0;        ///< once per iteration, without what is hidden of it
   double collective_s = 0;  ///< the part of forward, backward and recompute that is collectives
   double tie_s = 0;         ///< once per iteration: gradients of parameters shared with stage 1
+
+  // What runs beside computation, see Overlap.
+  double hidden_s = 0;           ///< of collectives and ZeRO traffic
+  double hidden_forward_s = 0;   ///< the part of it in forward steps
+  double hidden_transfer_s = 0;  ///< of what is received, while an interleaved pipeline is full
+  double hidden_sync_s = 0;      ///< of the synchronisation, once per iteration
+
+  /// What a micro-batch takes while the pipeline is full.
+  double pace_s() const { return total_s - hidden_transfer_s; }
 };
 
 /// Bytes per device. `total_bytes` is state, activations and reserve; the other items say what
@@ -160,9 +177,11 @@ struct PlanStrategy {
   std::int64_t micro_batch = 1;
   std::int64_t microbatches = 1;
   Schedule schedule = Schedule::k1F1B;
+  Overlap overlap{};  ///< what the costs are with
 };
 
-/// Where one iteration goes, along the stage that is the bottleneck. Adds up to the iteration time.
+/// Where one iteration goes, along the stage that is the bottleneck. Adds up to the iteration time:
+/// what runs beside computation is not counted again.
 struct TimeSplit {
   double compute_s = 0;
   double recompute_s = 0;

@@ -12,8 +12,8 @@ namespace nestplan::simulate {
 struct StageUse {
   double forward_s = 0;
   double backward_s = 0;
-  double receive_s = 0;
-  double finish_s = 0;  ///< end of the last backward step
+  double receive_s = 0;  ///< beside no step
+  double finish_s = 0;   ///< end of the last backward step
 };
 
 /// What went over the links of one level.
@@ -48,6 +48,10 @@ struct PodRun {
 /// starts when the stage is free and the step whose result it needs is done, then receives, then
 /// computes. Nothing else holds a step up and sending costs nothing, so the times of a stage's
 /// steps add up to its `t` in the cost of a plan.
+///
+/// With Pipeline::transfer_overlap a stage receives this share of what a step needs beside other
+/// steps, as soon as the step before is done, and the rest when the step starts. It receives one
+/// thing at a time, what is ready first being first; what a step in progress waits for goes before.
 ///
 /// With `contention`, transfers that share a link share its capacity: rates are max-min fair,
 /// found by filling all at once until a link is full or a transfer has all it can use (Bertsekas

@@ -42,7 +42,8 @@ struct PodKind {
   std::vector<SharedLink> links;
 };
 
-/// What a part of the model computes on its stage, for one micro-batch. Collectives are included.
+/// What a part of the model computes on its stage, for one micro-batch. Collectives are included as
+/// far as they do not run beside it.
 struct PartWork {
   double forward_s = 0;
   double backward_s = 0;  ///< with recomputation
@@ -56,9 +57,10 @@ struct Pipeline {
   std::int64_t microbatches = 1;
   std::vector<PartWork> work;  ///< by part
   std::vector<PodKind> kinds;
-  std::vector<double> sync_s;  ///< by stage, once per iteration
-  std::vector<double> tie_s;   ///< by stage: exchange with the first one, once per iteration
-  bool has_uplinks = true;     ///< which transfers share uplinks is known of this network
+  std::vector<double> sync_s;   ///< by stage, once per iteration
+  std::vector<double> tie_s;    ///< by stage: exchange with the first one, once per iteration
+  bool has_uplinks = true;      ///< which transfers share uplinks is known of this network
+  double transfer_overlap = 0;  ///< share of a transfer that runs beside its receiver's steps
 
   std::int64_t parts() const { return stages * chunks; }
 };
@@ -69,7 +71,9 @@ struct Pipeline {
 /// device and in the slowest group of any pod. Traffic of ZeRO belongs to the steps: under stage 3
 /// one all-gather of the weights to each forward and one to each backward step; the reduce-scatter
 /// of gradients to the backward steps. With several chunks each is costed by itself, and the
-/// stage's times are divided in these proportions.
+/// stage's times are divided in these proportions. Where communication runs beside computation
+/// (model::Overlap), the part of it that the cost of a stage leaves out is left out of its forward
+/// and backward steps in proportion to what each of them has of it.
 ///
 /// *Transfers.* Bytes and times are those of the plan's cost, except that each pod has the level of
 /// its own links, not the worst one's.

@@ -36,7 +36,11 @@ namespace nestplan::simulate {
 ///   `w_k ≤ Σ_(j≤k) f_j + (p-k)·max f`. So the formula is an upper bound of almost every plan.
 /// - `gpipe`: exactly `Σ t + (m-1)·(max f + max b)`, never less than the formula.
 /// - interleaved `1f1b`: no upper bound is known here. Equal chunks with `f ≤ b` meet the formula
-///   exactly. `Σ_(j<k) t_j` counts the first chunk of each stage alone.
+///   exactly. `Σ_(j<k) t_j` counts the first chunk of each stage alone, and `m·t_k` no transfers
+///   that run beside steps. Of these the formula counts one way through all stages while the
+///   pipeline fills, but a micro-batch comes through the stages once for each of their `v` chunks:
+///   with equal chunks and transfers shorter than a step all of which are beside it, an iteration
+///   takes `(v-1)/v` of one micro-batch's transfers longer than the formula says.
 ///
 /// `sync` is `sync_1`, or `sync_k - Σ_(j<k) b_j` if that is more for another stage, and the ties of
 /// all stages are added.
