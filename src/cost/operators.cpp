@@ -5,65 +5,52 @@
 #include <cmath>
 #include <utility>
 
+#include "nestplan/cost/device_models.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::cost {
 namespace {
 
-/// Share of the peak that large matrix products sustain in training: kMatmulCeiling of devices up
-/// to kReferencePeak, (kReferencePeak / peak)^kPeakDecay of that beyond. Peaks have grown faster
-/// than what feeds them and than the power they may draw: the best shapes of a sweep reach 0.87 on
-/// A100, 0.80 on H100 and 0.78 on B200, in fp8 0.71 and 0.76 (maximum achievable matmul FLOPS,
-/// github.com/stas00/ml-engineering, compute/accelerator). In training it is about a tenth less.
-/// Fitted together with kMemoryEfficiency to measured iterations of seven sources in 16 and 8 bits,
-/// A100 to GB300; without any one of them the fit is 0.80 to 0.84, 0.07 to 0.10 and 0.50 to 0.55.
-constexpr double kMatmulCeiling = 0.80;
-constexpr double kReferencePeak = 312e12;  // FLOP/s, of an A100
-constexpr double kPeakDecay = 0.10;
+/// FlashAttention reaches half of what FlashAttention-2 does (Dao, arXiv 2307.08691, section 4),
+/// which is 0.70 of the peak of an A100 where 0.60 is assumed in training.
+constexpr double kFirstFlash = 0.5 * 0.70 / 0.60;
 
-/// Output tile of one thread block, the usual one of CUTLASS and cuBLAS for 16-bit products.
-constexpr double kTile = 128;
+/// Heads of fused attention are padded to a multiple of this.
+constexpr double kHeadPadding = 32;
 
-/// Tiles that run at once: the multiprocessors of the device (A100 108, H100 132, B200 148). On
-/// average the last wave is half empty, whatever the exact number (NVIDIA, "Matrix Multiplication
-/// Background User's Guide", wave quantisation).
-constexpr double kComputeUnits = 128;
+/// Tensor cores want the rows of their operands in units of this many bytes (NVIDIA, "Matrix
+/// Multiplication Background User's Guide", section 3).
+constexpr double kAlignment = 16;
 
-/// Steps along k that filling the pipeline and writing the tile cost: two k-slices of 64.
-constexpr double kDepthRamp = 128;
+constexpr double kScaleBlock = 32;  // elements that share a scale in MX formats (OCP MX 1.0)
+constexpr double kMx = 1 + 1 / kScaleBlock;
 
-/// The same for fused attention at long sequences, forward and backward. Isolated kernels reach
-/// 0.70 and 0.60 on A100 (Dao, FlashAttention-2, arXiv 2307.08691, figs. 4-6), 0.65 and 0.55 on
-/// H100 (Shah et al., FlashAttention-3, arXiv 2407.08608, figs. 5-6).
-constexpr double kAttentionForward = 0.60;
-constexpr double kAttentionBackward = 0.50;
-
-/// Half-saturation points of the same curves in sequence length and head_dim.
-constexpr double kAttentionTokenRamp = 512;
-constexpr double kAttentionDimRamp = 16;
-
-/// Share of the memory bandwidth that element-wise and normalisation kernels sustain, each tensor
-/// counted once. Frameworks also copy, cast and reduce, and move up to a quarter more than they
-/// need to (Ivanov et al., "Data Movement Is All You Need", arXiv 2007.00072), which is in here.
-constexpr double kMemoryEfficiency = 0.55;
-
-/// Launch, ramp-up and drain of a kernel in a busy stream: 3 to 4 us per step of short kernels
-/// (NVIDIA, "Getting Started with CUDA Graphs", 2019).
-constexpr double kKernelSeconds = 3e-6;
-
-const std::array<Precision, 5> kPrecisions{{
-    {"bf16", "bf16", 2, 2},
-    {"fp16", "fp16", 2, 2},
-    {"fp8", "bf16", 2, 1},
-    {"tf32", "tf32", 4, 4},
-    {"fp32", "fp32", 4, 4},
+/// Casts are one pass, whether scales come from the steps before or from blocks (DelayedScaling and
+/// MXFP8BlockScaling in NVIDIA/TransformerEngine, transformer_engine/common/recipe).
+const std::array<Precision, 6> kPrecisions{{
+    {"bf16", "bf16", "bf16", 2, 2},
+    {"fp16", "fp16", "fp16", 2, 2},
+    {"fp8", "fp8", "bf16", 2, 1, 2 + 2 * 1},
+    {"mxfp8", "fp8", "bf16", 2, kMx, 2 + 2 * kMx},
+    {"tf32", "tf32", "tf32", 4, 4},
+    {"fp32", "fp32", "fp32", 4, 4},
 }};
 
 double saturation(double size, double ramp) { return size / (size + ramp); }
 
-/// FLOP/s of large matrix products on a device of this peak.
-double sustained(double peak) {
-  return kMatmulCeiling * std::pow(std::min(1.0, kReferencePeak / peak), kPeakDecay) * peak;
+double round_up(double size, double multiple) { return std::ceil(size / multiple) * multiple; }
+
+/// Of the device's own fused attention.
+double share_of(AttentionKernel kernel, const model::DeviceModel& model) {
+  switch (kernel) {
+    case AttentionKernel::kNative:
+      return 1;
+    case AttentionKernel::kFlash1:
+      return kFirstFlash * model.ampere_attention_efficiency;
+    case AttentionKernel::kFlash2:
+      return model.ampere_attention_efficiency;
+  }
+  throw InternalError("an attention kernel without a share");
 }
 
 std::string known_peaks(const model::Device& device) {
@@ -92,19 +79,31 @@ Precision precision_of(const std::string& name) {
   throw InvalidConfig("precision: unknown \"" + name + "\" (known: " + list + ")");
 }
 
-AnalyticalCostModel::AnalyticalCostModel(const model::Device& device, Precision precision)
-    : precision_(std::move(precision)) {
+AttentionKernel attention_kernel_of(std::string_view name) {
+  if (name == "flash1") return AttentionKernel::kFlash1;
+  return name == "flash2" ? AttentionKernel::kFlash2 : AttentionKernel::kNative;
+}
+
+AnalyticalCostModel::AnalyticalCostModel(const model::Device& device, Precision precision,
+                                         AttentionKernel kernel)
+    : precision_(std::move(precision)), model_(model_of(device)) {
   if (!(device.memory_bandwidth > 0)) {
     throw InvalidInput("device " + device.name +
                        ": memory_bandwidth: missing (the times of a model depend on it)");
   }
-  matmul_flops_ = sustained(peak_of(device, precision_.name));
-  attention_flops_ = peak_of(device, precision_.attention_name);
-  bandwidth_ = kMemoryEfficiency * device.memory_bandwidth;
+  const double attention_peak = peak_of(device, precision_.attention_name);
+  matmul_flops_ =
+      peak_of(device, precision_.peak_name) *
+      (precision_.narrow() ? model_.narrow_matmul_efficiency : model_.matmul_efficiency);
+  score_flops_ = attention_peak * model_.matmul_efficiency;
+  const double attention = attention_peak * share_of(kernel, model_);
+  attention_forward_ = attention * model_.attention_forward_efficiency;
+  attention_backward_ = attention * model_.attention_backward_efficiency;
+  bandwidth_ = device.memory_bandwidth * model_.memory_efficiency;
 }
 
 double AnalyticalCostModel::seconds(const Operator& op) const {
-  return kKernelSeconds + std::visit([this](const auto& some) { return time(some); }, op);
+  return model_.kernel_s + std::visit([this](const auto& some) { return time(some); }, op);
 }
 
 double AnalyticalCostModel::time(const Matmul& op) const {
@@ -113,8 +112,13 @@ double AnalyticalCostModel::time(const Matmul& op) const {
 
 double AnalyticalCostModel::product_time(const Matmul& op, double flops,
                                          double operand_bytes) const {
-  const double tiles = op.groups * std::ceil(op.m / kTile) * std::ceil(op.n / kTile);
-  const double padded_flops = 2 * kTile * kTile * (tiles + kComputeUnits / 2) * (op.k + kDepthRamp);
+  const double tile = model_.tile;
+  const auto tiles_along = [&op, tile](double size) {
+    return op.groups > 1 ? std::max(1.0, size / tile + 0.5) : std::ceil(size / tile);
+  };
+  const double tiles = op.groups * tiles_along(op.m) * tiles_along(op.n);
+  const double padded_flops =
+      2 * tile * tile * (tiles + model_.compute_units / 2) * (op.k + model_.depth_ramp);
   const double bytes =
       op.groups * (operand_bytes * (op.m * op.k + op.k * op.n) + op.output_bytes * op.m * op.n);
   return std::max(padded_flops / flops, bytes / bandwidth_);
@@ -122,17 +126,17 @@ double AnalyticalCostModel::product_time(const Matmul& op, double flops,
 
 double AnalyticalCostModel::time(const Attention& op) const {
   if (!op.fused) return unfused_time(op);
-  const double ceiling = op.backward ? kAttentionBackward : kAttentionForward;
-  const double efficiency = ceiling *
-                            saturation(std::min(op.tokens, op.keys()), kAttentionTokenRamp) *
-                            saturation(op.head_dim, kAttentionDimRamp);
+  const double head = round_up(op.head_dim, kHeadPadding);
+  const double rate = (op.backward ? attention_backward_ : attention_forward_) *
+                      saturation(std::min(op.tokens, op.keys()), model_.attention_token_ramp) *
+                      saturation(head, model_.attention_head_ramp);
+  const double padding = head / op.head_dim;
   const double q_elements = op.sequences * op.tokens * op.heads * op.head_dim;
   const double kv_elements = op.sequences * op.keys() * op.kv_heads * op.head_dim;
   // Forward reads Q, K, V and writes O; backward reads those, O and dO, and writes dQ, dK, dV.
   const double elements =
       op.backward ? 4 * q_elements + 4 * kv_elements : 2 * q_elements + 2 * kv_elements;
-  return std::max(op.flops() / (attention_flops_ * efficiency),
-                  precision_.activation_bytes * elements / bandwidth_);
+  return std::max(padding * op.flops() / rate, precision_.activation_bytes * elements / bandwidth_);
 }
 
 /// Batched products in 16 bits (32 where nothing is narrower): forward the scores and the output,
@@ -142,7 +146,8 @@ double AnalyticalCostModel::time(const Attention& op) const {
 double AnalyticalCostModel::unfused_time(const Attention& op) const {
   const double bytes = precision_.activation_bytes;
   const double rows = op.sequences * op.heads * op.tokens;
-  const double rate = sustained(attention_flops_);
+  const bool aligned = std::fmod(op.head_dim * bytes, kAlignment) == 0;
+  const double rate = score_flops_ * (aligned ? 1 : model_.unaligned_matmul_efficiency);
   const double into_scores = product_time({rows, op.keys(), op.head_dim, bytes}, rate, bytes);
   const double from_scores = product_time({rows, op.head_dim, op.keys(), bytes}, rate, bytes);
   const double softmax = op.backward ? 3 * bytes : 2 * bytes;
@@ -150,7 +155,7 @@ double AnalyticalCostModel::unfused_time(const Attention& op) const {
   const double products = op.backward ? into_scores + 3 * from_scores : into_scores + from_scores;
   const int kernels = (op.backward ? 5 : 3) + (op.dropout ? 1 : 0);
   return products + rows * op.keys() * (softmax + dropout) / bandwidth_ +
-         (kernels - 1) * kKernelSeconds;
+         (kernels - 1) * model_.kernel_s;
 }
 
 double AnalyticalCostModel::time(const MemoryBound& op) const { return op.bytes / bandwidth_; }

@@ -262,7 +262,9 @@ double model_flops_per_sample(const Model& model, const ProfileOptions& options)
 
 model::Graph build_outline(const Model& model, const ProfileOptions& options) {
   check(model, options);
-  return outline_of(flop_draft(model, options), name_of(model));
+  model::Graph outline = outline_of(flop_draft(model, options), name_of(model));
+  outline.dimensions = dimensions_of(model, options);
+  return outline;
 }
 
 model::Graph build_graph(const Model& model, const CostModel& costs, const ProfileOptions& options,
@@ -284,8 +286,9 @@ model::Graph build_graph(const Model& model, const CostModel& costs, const Profi
 
 model::Graph build_graph(const Model& model, const model::Device& device,
                          const ProfileOptions& options, std::vector<DroppedDegree>* dropped) {
-  return build_graph(model, AnalyticalCostModel(device, precision_of(options.precision)), options,
-                     dropped);
+  const AnalyticalCostModel costs(device, precision_of(options.precision),
+                                  options.attention_kernel);
+  return build_graph(model, costs, options, dropped);
 }
 
 model::Graph build_graph(const Architecture& a, const CostModel& costs,

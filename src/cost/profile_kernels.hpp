@@ -121,20 +121,14 @@ class Timer {
 
  private:
   void product(const Matmul& op, double input_elements) {
-    const double bytes = costs_.precision().activation_bytes;
+    const Precision& precision = costs_.precision();
     forward(op);
-    backward(Matmul{op.m, op.k, op.n, bytes, op.groups});
+    backward(Matmul{op.m, op.k, op.n, precision.activation_bytes, op.groups});
     backward(Matmul{op.k, op.n, op.m, 2 * kFp32, op.groups});
-    if (costs_.precision().operand_bytes < bytes) {
-      forward(MemoryBound{cast_bytes(input_elements)});
-      backward(MemoryBound{cast_bytes(op.groups * op.m * op.n)});
-    }
-  }
-
-  /// Operands narrower than the activations are cast, with a transposed copy for the weight
-  /// gradient. Weights are cast once per iteration, which is left out.
-  double cast_bytes(double elements) const {
-    return elements * (costs_.precision().activation_bytes + 2 * costs_.precision().operand_bytes);
+    if (precision.cast_bytes == 0) return;
+    // Weights are cast once per iteration, which is left out.
+    forward(MemoryBound{precision.cast_bytes * input_elements});
+    backward(MemoryBound{precision.cast_bytes * op.groups * op.m * op.n});
   }
 
   void forward(const Operator& op, double times = 1) {

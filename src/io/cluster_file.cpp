@@ -29,13 +29,23 @@ void read_network(const Field& field, model::Cluster& cluster) {
   reader->second(field, cluster);
 }
 
+/// An object, or the path of a device file.
+model::Device read_first_device(const Field& field) {
+  if (field.json().is_object()) {
+    field.expect(field.find("file") ? cluster_keys::kDeviceOfFile : cluster_keys::kDevice);
+  } else if (!field.json().is_string()) {
+    field.fail("must be a device, or the path of a nestplan.device/1 file");
+  }
+  return read_device(field);
+}
+
 model::Cluster to_cluster(const Document& document) {
   const Field root = document.root_of(kClusterFormat);
   root.expect(cluster_keys::kCluster);
   if (const auto provenance = root.find("provenance")) provenance->text();
   model::Cluster cluster;
   cluster.name = root.at("name").identifier();
-  cluster.device = read_device(root.at("device").expect(cluster_keys::kDevice));
+  cluster.device = read_first_device(root.at("device"));
   read_network(root.at("network"), cluster);
   read_what_is_there(root, cluster);
   if (const auto memory = root.find("host_memory")) {
@@ -45,33 +55,6 @@ model::Cluster to_cluster(const Document& document) {
 }
 
 }  // namespace
-
-model::Device read_device(const Field& field) {
-  model::Device device;
-  device.name = field.at("name").identifier();
-  device.memory_bytes = positive(field.at("memory"), util::parse_bytes, "80 GiB");
-  if (const auto reserved = field.find("reserved")) {
-    device.reserved_bytes = reserved->quantity(util::parse_bytes, "2 GiB");
-    if (device.reserved_bytes > device.memory_bytes) {
-      reserved->fail(fmt::format("is more than the memory ({})", field.at("memory").text()));
-    }
-  }
-  const Field peak = field.at("peak");
-  for (const auto& [precision, rate] : peak.members()) {
-    device.peak_flops[precision] = positive(rate, util::parse_flops, "989 TFLOP/s");
-  }
-  if (device.peak_flops.empty()) {
-    peak.fail("must give at least one precision, such as {\"bf16\": \"989 TFLOP/s\"}");
-  }
-  if (const auto bandwidth = field.find("memory_bandwidth")) {
-    device.memory_bandwidth = positive(*bandwidth, util::parse_bandwidth, "3.35 TB/s");
-  }
-  if (const auto speed = field.find("speed")) {
-    device.speed = speed->number(kMostCount);
-    if (device.speed <= 0) speed->fail("must be more than 0");
-  }
-  return device;
-}
 
 double positive(const Field& field, double (*parse)(std::string_view), std::string_view example) {
   const double value = field.quantity(parse, example);

@@ -13,7 +13,8 @@ double positive(const Field& field, double (*parse)(std::string_view), std::stri
 /// Most types of devices of a cluster.
 inline constexpr std::int64_t kMostDeviceTypes = 16;
 
-/// Keys beyond those of a device are the caller's to check.
+/// A device: an object, which may name a device file beside its own and change what is in there, or
+/// the path of such a file alone. Which keys there may be is the caller's to check.
 model::Device read_device(const Field& field);
 
 /// Reads `hosts`, `other_devices` and `unavailable` of a cluster whose network is known.

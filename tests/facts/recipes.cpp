@@ -80,6 +80,7 @@ Run bigscience_run(const Row& row) {
   Run run = run_of(row, bigscience_architecture(row));
   run.dp = row.count("dp", 1);
   run.profile.fused_attention = false;
+  run.profile.sequence_parallel = false;
   run.zero = row.text("zero_or_fsdp") == "ZeRO-0" ? 0 : 1;
   run.state = has(row.text("precision"), "fp32 grad accum") ? kDeepSpeedBf16 : kDeepSpeedFp16;
   run.profile.logit_bytes = kEagerLossBytes;

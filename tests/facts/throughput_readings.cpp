@@ -67,6 +67,15 @@ Run early_megatron(const Row& row) {
   return run;
 }
 
+/// NeMo of that time splits experts as all else (grok1/grok1_314b.yaml in NVIDIA/dgxc-benchmarking
+/// has no degree of their own, and the degrees in README.md multiply to the devices only so), and
+/// takes as many copies for each as its share: moe_expert_capacity_factor 1.0, padded.
+void grok(Run& run) {
+  if (!run.architecture.moe) return;
+  run.profile.etp = {run.tp()};
+  run.profile.capacity_factor = 1;
+}
+
 /// Megatron-LM and Transformer Engine, NeMo and Megatron-Bridge.
 Run performance_recipe(const Row& row) {
   Run run = plain_run(row);
@@ -77,6 +86,7 @@ Run performance_recipe(const Row& row) {
   run.profile.precision = row.text("precision").starts_with("BF16") ? "bf16" : "fp8";
   if (row.says("ep")) run.profile.ep = {row.count("ep", 1)};
   if (row.says("etp")) run.profile.etp = {row.count("etp", 1)};
+  if (row.text("source_id") == "dgxc") grok(run);
   return run;
 }
 

@@ -13,6 +13,7 @@
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/io/huggingface.hpp"
 #include "nestplan/network/network.hpp"
+#include "nestplan/targets/overlap.hpp"
 #include "nestplan/util/errors.hpp"
 
 namespace nestplan::facts {
@@ -28,6 +29,7 @@ bool has_config(const std::string& key) {
 /// "bf16 (amp)", "FP8", "fp16/bf16 mixed" … ; empty if it has no peak here.
 std::string precision_of(const std::string& text) {
   if (has(text, "NVFP4")) return "";
+  if (has(text, "MXFP8")) return "mxfp8";
   return has(text, "FP8") || has(text, "fp8") ? "fp8" : "bf16";
 }
 
@@ -75,34 +77,32 @@ cost::PlacedPlan plan_of(const Run& run, const model::Graph& graph) {
   return plan;
 }
 
-/// Attention by an earlier kernel than the analytical model's, so many times slower.
-class EarlierAttention final : public cost::CostModel {
- public:
-  EarlierAttention(const model::Device& device, const std::string& precision, double slowdown)
-      : costs_(device, cost::precision_of(precision)), slowdown_(slowdown) {}
-
-  double seconds(const cost::Operator& op) const override {
-    const auto* attention = std::get_if<cost::Attention>(&op);
-    return (attention != nullptr && attention->fused ? slowdown_ : 1) * costs_.seconds(op);
-  }
-  const cost::Precision& precision() const override { return costs_.precision(); }
-
- private:
-  cost::AnalyticalCostModel costs_;
-  double slowdown_;
-};
-
 /// LLM Foundry ran the first FlashAttention in Triton (`--attn_impl`, scripts/train/benchmarking/
-/// submit_benchmarks.py in mosaicml/llm-foundry), PyTorch has the second. The second is twice as
-/// fast (Dao, arXiv 2307.08691) and reaches 0.70 of the peak where 0.60 is assumed for whole
-/// training runs. Both are made for Ampere, and the second reaches 0.35 of an H100 (Shah et al.,
-/// arXiv 2407.08608).
-double attention_slowdown(const std::string& source, const std::string& gpu) {
-  constexpr double kFirst = 2 * 0.60 / 0.70;
-  constexpr double kAmpereKernelOnHopper = 0.60 / 0.35;
-  const double kernel = source == "llmfoundry" ? kFirst : 1;
-  const bool ampere_kernel = source == "llmfoundry" || source == "torchtitan";
-  return ampere_kernel && gpu.starts_with("H100") ? kernel * kAmpereKernelOnHopper : kernel;
+/// submit_benchmarks.py in mosaicml/llm-foundry), PyTorch has the second.
+cost::AttentionKernel attention_kernel(const std::string& source) {
+  if (source == "llmfoundry") return cost::AttentionKernel::kFlash1;
+  return source == "torchtitan" ? cost::AttentionKernel::kFlash2 : cost::AttentionKernel::kNative;
+}
+
+/// Of collectives in a block that are issued beside computation, half shows: the first and the last
+/// part have nothing to hide behind, and both want the same multiprocessors and memory.
+constexpr double kHiddenInBlocks = 0.5;
+
+/// What a source's framework hides. Megatron-LM hid nothing in 2022, and Megatron-DeepSpeed nothing
+/// of ZeRO 1. NVIDIA's recipes of dense models split the collectives of tensor parallelism
+/// (ub_tp_comm_overlap in nemo_megatron/gpt3_175b_hydra.yaml and nemotron/nemotron4-15b-synth.yaml
+/// of NVIDIA/dgxc-benchmarking, but not in grok1/grok1_314b.yaml; userbuffers_… in
+/// scripts/performance/ configs/llama/llama31_llm_pretrain.py of NVIDIA-NeMo/Megatron-Bridge).
+model::Overlap overlap_of(const std::string& source, const Run& run) {
+  model::Overlap overlap;
+  if (source == "dgxc" || source == "bridge") {
+    overlap = targets::default_overlap("megatron");
+    overlap.tensor = run.architecture.moe ? 0 : kHiddenInBlocks;
+  } else if (source == "llmfoundry" || source == "torchtitan") {
+    overlap = targets::default_overlap("torchtitan");
+    overlap.shards = kHiddenInBlocks;
+  }
+  return overlap;
 }
 
 /// What torchtitan's selective recomputation runs again beside norms and activation functions: the
@@ -124,11 +124,14 @@ void add_products(const Run& run, const cost::CostModel& costs, model::Graph& gr
 
 /// Whether it fits is not asked here.
 model::Plan prediction(const Run& run, const model::Cluster& cluster,
-                       const cost::CostModel& costs) {
+                       const model::Overlap& overlap) {
   model::Problem problem;
   problem.cluster = cluster;
+  const cost::AnalyticalCostModel costs(cluster.device, cost::precision_of(run.profile.precision),
+                                        run.profile.attention_kernel);
   problem.graph = cost::build_graph(run.architecture, costs, run.profile);
   if (run.every_second_product) add_products(run, costs, problem.graph);
+  problem.options.overlap = overlap;
   problem.options.global_batch = run.global_batch;
   problem.options.state_bytes = run.state;
   const std::unique_ptr<network::Network> network = network::make_network(cluster);
@@ -171,11 +174,11 @@ TimedRun timed_run(const Row& row, const MeasuredSystems& systems) {
   timed.measured_s = *row.number(row.says("iter_time_s") ? "iter_time_s" : "d_iter_time_s");
   timed.run = run_for_time(row);
   const std::string& source = row.text("source_id");
-  const model::Cluster cluster = systems.cluster(source, timed.gpu, timed.run.devices());
-  const EarlierAttention costs(cluster.device, timed.run.profile.precision,
-                               attention_slowdown(source, timed.gpu));
+  timed.run.profile.attention_kernel = attention_kernel(source);
+  timed.cluster = systems.cluster(source, timed.gpu, timed.run.devices());
+  timed.overlap = overlap_of(source, timed.run);
   try {
-    const model::Plan plan = prediction(timed.run, cluster, costs);
+    const model::Plan plan = prediction(timed.run, timed.cluster, timed.overlap);
     timed.predicted_s = plan.iteration_time_s;
     timed.split = plan.split;
     if (!(timed.predicted_s > 0)) timed.left_out = plan.reason;
@@ -186,6 +189,12 @@ TimedRun timed_run(const Row& row, const MeasuredSystems& systems) {
 }
 
 }  // namespace
+
+double TimedRun::seconds(const model::DeviceModel& parameters) const {
+  model::Cluster other = cluster;
+  other.device.model = parameters;
+  return prediction(run, other, overlap).iteration_time_s;
+}
 
 std::vector<TimedRun> timed_runs(const std::filesystem::path& facts) {
   const MeasuredSystems systems(facts);

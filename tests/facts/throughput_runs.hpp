@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "facts/run.hpp"
+#include "nestplan/model/cluster.hpp"
+#include "nestplan/model/overlap.hpp"
 #include "nestplan/model/plan.hpp"
 
 namespace nestplan::facts {
@@ -18,9 +20,14 @@ struct TimedRun {
   std::string sweep;  ///< what the runs have in common that only their strategies tell apart
   std::string strategy;
   Run run;
+  model::Cluster cluster;
+  model::Overlap overlap;
   double measured_s = 0;
   double predicted_s = 0;
   model::TimeSplit split;  ///< of the prediction
+
+  /// What the iteration would take on devices of these parameters.
+  double seconds(const model::DeviceModel& parameters) const;
 
   double error() const { return predicted_s / measured_s - 1; }  ///< > 0: predicted to be slower
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "nestplan/model/cluster.hpp"
@@ -10,14 +11,31 @@ namespace nestplan::cost {
 
 /// Bytes of a number, and which of a device's peaks applies, in mixed-precision training.
 struct Precision {
-  std::string name;            ///< key into Device::peak_flops for matrix products
+  std::string name;
+  std::string peak_name;       ///< key into Device::peak_flops for matrix products
   std::string attention_name;  ///< key for the attention core, which stays in 16 bits under fp8
   double activation_bytes = 2;
-  double operand_bytes = 2;  ///< of a matrix product's inputs
+  double operand_bytes = 2;  ///< of a matrix product's inputs, scales included
+  /// Read and written to cast an activation for the products that take it, a copy with rows and
+  /// columns exchanged for the weight gradient included; 0: products take it as it is.
+  double cast_bytes = 0;
+
+  bool narrow() const { return operand_bytes < activation_bytes; }
 };
 
-/// "bf16", "fp16", "fp8", "tf32" or "fp32". Throws InvalidConfig with the list for anything else.
+/// "bf16", "fp16", "fp8" (one scale for a tensor), "mxfp8" (one for 32 elements), "tf32" or "fp32".
+/// Throws InvalidConfig with the list for anything else.
 Precision precision_of(const std::string& name);
+
+/// Kernels of fused attention, by what they were written for.
+enum class AttentionKernel : std::uint8_t {
+  kNative,  ///< the device's own generation: FlashAttention-2 on Ampere, -3 on Hopper, cuDNN
+  kFlash1,  ///< FlashAttention (Dao et al., arXiv 2205.14135), also in Triton
+  kFlash2   ///< FlashAttention-2 (Dao, arXiv 2307.08691), written for Ampere
+};
+
+/// "flash1", "flash2"; for any other name the native one.
+AttentionKernel attention_kernel_of(std::string_view name);
 
 /// C[m,n] (+)= A[m,k]·B[k,n] on one device. Dimensions are element counts.
 struct Matmul {
@@ -64,18 +82,29 @@ class CostModel {
  public:
   virtual ~CostModel() = default;
 
-  /// Seconds, > 0. Never falls when a dimension grows.
+  /// Seconds, > 0. Never falls when a dimension grows, but for heads of unfused attention whose
+  /// rows become whole multiples of 16 bytes.
   virtual double seconds(const Operator& op) const = 0;
 
   virtual const Precision& precision() const = 0;
 };
 
 /// A roofline with shape-dependent efficiency: max(flops / (peak·e), bytes / (bandwidth·e_m)) plus
-/// a fixed cost per kernel. The constants are global: none belongs to a device or a model.
+/// a fixed cost per kernel, by the parameters of model::DeviceModel.
+///
+/// - Matrix products run in output tiles of tile², of which `compute_units` at once. On average the
+///   last wave is half empty (NVIDIA, "Matrix Multiplication Background User's Guide", wave
+///   quantisation), and filling the pipeline along k and writing the tile cost `depth_ramp` steps.
+///   Groups of a product, such as experts, differ in size about their mean, so that each has half a
+///   tile more than it fills.
+/// - Fused attention saturates with tokens and head width, s/(s + ramp), and pads heads to a
+///   multiple of 32 (kernels of FlashAttention-2, Dao, arXiv 2307.08691, section 3.3).
+/// - All else moves bytes.
 class AnalyticalCostModel final : public CostModel {
  public:
   /// Throws InvalidInput if `device` lacks the peak of `precision` or its memory bandwidth.
-  AnalyticalCostModel(const model::Device& device, Precision precision);
+  AnalyticalCostModel(const model::Device& device, Precision precision,
+                      AttentionKernel kernel = AttentionKernel::kNative);
 
   double seconds(const Operator& op) const override;
   const Precision& precision() const override { return precision_; }
@@ -88,9 +117,12 @@ class AnalyticalCostModel final : public CostModel {
   double time(const MemoryBound& op) const;
 
   Precision precision_;
-  double matmul_flops_ = 0;     ///< FLOP/s
-  double attention_flops_ = 0;  ///< FLOP/s
-  double bandwidth_ = 0;        ///< bytes/s
+  model::DeviceModel model_;
+  double matmul_flops_ = 0;       ///< FLOP/s
+  double score_flops_ = 0;        ///< of the products of unfused attention
+  double attention_forward_ = 0;  ///< of fused attention
+  double attention_backward_ = 0;
+  double bandwidth_ = 0;  ///< bytes/s
 };
 
 }  // namespace nestplan::cost

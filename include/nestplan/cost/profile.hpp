@@ -68,6 +68,7 @@ struct ProfileOptions {
   bool sequence_parallel = true;  ///< with tp > 1
   /// Attention in one kernel, or with the scores of all pairs written out.
   bool fused_attention = true;
+  AttentionKernel attention_kernel = AttentionKernel::kNative;  ///< with fused attention
   /// Bytes that are alive at once for every logit while the loss is computed; 0: those of
   /// Megatron-LM, 4 and one activation. Frameworks whose loss is an ordinary cross entropy hold
   /// logits, their copy in fp32 and the log-softmax, which is 10 (torchtitan/components/loss.py of

@@ -1,27 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "nestplan/model/device.hpp"
+
 namespace nestplan::model {
-
-/// An accelerator. Rates are decimal SI (FLOP/s, bytes/s), sizes are bytes.
-struct Device {
-  std::string name;
-  double memory_bytes = 0;
-  double reserved_bytes = 0;                 ///< not available to the plan
-  std::map<std::string, double> peak_flops;  ///< by precision: "bf16", "fp8", …
-  double memory_bandwidth = 0;               ///< bytes/s; 0: not given
-  /// How fast it works through a graph's measured layers, the cluster's first type being 1.
-  double speed = 1;
-
-  double usable_bytes() const { return memory_bytes - reserved_bytes; }
-  bool operator==(const Device&) const = default;
-};
 
 /// Which devices of different blocks a level joins directly.
 enum class Rails : std::uint8_t {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nestplan/model/graph.hpp"
 #include "nestplan/model/plan.hpp"
 
 namespace nestplan::model {
@@ -16,6 +17,14 @@ struct StageOutline {
   std::int64_t cp = 1;
   std::int64_t ep = 1;   ///< members of an expert group, at stride tp: see Strategy::ep
   std::int64_t etp = 1;  ///< ranks that share an expert; divides tp
+
+  // What no placement asks for. Empty: not said.
+  ContextForm context = ContextForm::kRing;  ///< with cp above 1
+  std::optional<Recompute> recompute{};
+  std::optional<int> zero{};
+  ShardSpan shard = ShardSpan::kAll;
+  std::vector<std::vector<std::string>>
+      chunks{};  ///< ids of layers; one chunk without interleaving
   bool operator==(const StageOutline&) const = default;
 };
 
@@ -28,6 +37,14 @@ struct PlanOutline {
   std::int64_t dp_inner = 1;
   std::int64_t dp_outer = 1;
   std::vector<StageOutline> stages;  ///< in the order of their positions
+
+  // What no placement asks for. Empty: not said.
+  std::int64_t vpp = 1;
+  std::optional<Schedule> schedule{};
+  std::optional<std::int64_t> micro_batch{};
+  std::optional<std::int64_t> microbatches{};
+  std::optional<std::int64_t> global_batch{};
+  std::optional<std::int64_t> tokens{};  ///< of one sequence
 
   std::int64_t dp() const { return dp_inner * dp_outer; }
   bool operator==(const PlanOutline&) const = default;

@@ -1,0 +1,132 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli/workspace.hpp"
+
+namespace nestplan::test {
+namespace {
+
+constexpr const char* kInputs = NESTPLAN_SOURCE_DIR "/inputs/";
+
+class CalibrateTest : public Workspace {
+ protected:
+  void SetUp() override {
+    Workspace::SetUp();
+    std::filesystem::copy(std::string(kInputs) + "clusters/single-node-8xh100.json",
+                          path("node.json"));
+    std::filesystem::copy(std::string(kInputs) + "models/llama-2-7b", path("model"));
+    write("runs.csv",
+          "model,seq,global_batch,micro_batch,tp,zero,iteration_s\n"
+          "model,4096,64,1,1,1,3.02\nmodel,4096,64,2,1,1,2.95\n"
+          "model,4096,64,1,2,1,3.24\nmodel,4096,64,2,2,1,3.16\n"
+          "model,4096,64,1,4,1,3.75\nmodel,4096,64,2,4,1,7.2\n");
+  }
+
+  Outcome calibrate(const Words& more) const {
+    Words words{"calibrate", "--cluster", path("node.json"), "--runs", path("runs.csv")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+
+  std::string refusal(const Words& words) const {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_TRUE(outcome.out.empty());
+    EXPECT_TRUE(is_one_line(outcome.err));
+    return outcome.err;
+  }
+};
+
+TEST_F(CalibrateTest, WritesADeviceThatPlanTakes) {
+  const Outcome outcome = calibrate({"-o", path("device.json"), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json report = Json::parse(outcome.out);
+  EXPECT_EQ(report["format"], "nestplan.calibration/1");
+  EXPECT_EQ(report["samples"], 6);
+  EXPECT_LT(report["errors"]["fit"]["median"], report["errors"]["before"]["median"]);
+
+  Json cluster = Json::parse(read_file(path("node.json")));
+  cluster["device"] = "device.json";
+  write_json("mine.json", cluster);
+  const Outcome planned = run({"plan",
+                               "--model",
+                               path("model"),
+                               "--cluster",
+                               path("mine.json"),
+                               "--seq",
+                               "4096",
+                               "--global-batch",
+                               "64",
+                               "--micro-batch",
+                               "1",
+                               "--tp",
+                               "2",
+                               "--pp",
+                               "1",
+                               "--zero",
+                               "1",
+                               "--recompute",
+                               "none",
+                               "--dp",
+                               "4",
+                               "--memory-margin",
+                               "0%",
+                               "--json",
+                               "-q"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_NEAR(Json::parse(planned.out)["iteration_time_s"].get<double>() /
+                  report["times"][2]["fit_s"].get<double>(),
+              1, 1e-6);
+}
+
+TEST_F(CalibrateTest, ReportsParametersErrorsAndOutliers) {
+  const Outcome outcome = calibrate({});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"6 measured times", "matmul_efficiency", "before", "held out",
+                           "kept: the measurements do not determine it", "runs.csv:7"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in\n" << outcome.out;
+  }
+}
+
+TEST_F(CalibrateTest, TheDeviceAloneMayGoToStdout) {
+  const Outcome outcome = calibrate({"-o", "-", "-q"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["format"], "nestplan.device/1");
+  EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+}
+
+TEST_F(CalibrateTest, StartsFromADeviceFile) {
+  ASSERT_EQ(calibrate({"-o", path("device.json")}).exit_code, 0);
+  const Outcome again = calibrate({"--device", path("device.json"), "--json", "--loss", "huber"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const Json report = Json::parse(again.out);
+  const Json device = Json::parse(read_file(path("device.json")));
+  for (const Json& parameter : report["parameters"]) {
+    if (parameter["name"] == "kernel_time") continue;
+    EXPECT_EQ(parameter["before"], device["model"][parameter["name"].get<std::string>()]);
+  }
+}
+
+TEST_F(CalibrateTest, NeedsADeviceAndMeasurements) {
+  const auto says = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(refusal({"calibrate", "--runs", path("runs.csv")}), "--device or --cluster is needed");
+  says(refusal({"calibrate", "--cluster", path("node.json")}), "--runs or --layers is needed");
+  says(refusal({"calibrate", "--cluster", path("node.json"), "--runs", path("run.csv")}),
+       "runs.csv");
+  says(refusal({"calibrate", "--cluster", path("node.json"), "--runs", path("runs.csv"), "--loss",
+                "hubert"}),
+       "huber");
+  write("runs.csv", "model,seq,global_batch,iteration_s\n");
+  says(refusal({"calibrate", "--cluster", path("node.json"), "--runs", path("runs.csv")}),
+       "nothing measured");
+  write("runs.csv", "model,seq,global_batch,iteration_s\nmodle,4096,64,1\n");
+  says(refusal({"calibrate", "--cluster", path("node.json"), "--runs", path("runs.csv")}),
+       "runs.csv:2: ");
+}
+
+}  // namespace
+}  // namespace nestplan::test
