@@ -169,12 +169,7 @@ class Scaling {
  private:
   void check_counts() const {
     const Setup setup = inquiry_.load(flags_);
-    const std::int64_t all = setup.problem.cluster.devices();
-    if (flags_.device_counts.back() > all) {
-      throw InvalidConfig(fmt::format("--device-counts: {} is more than the {} devices of {}",
-                                      flags_.device_counts.back(), all,
-                                      setup.problem.cluster.name));
-    }
+    check_device_counts(flags_, setup.problem.cluster);
     for (const std::int64_t count : flags_.device_counts) {
       const std::int64_t least = flags_.device_counts.front();
       if (!flags_.weak || *flags_.global_batch * count % least == 0) continue;
@@ -297,39 +292,59 @@ class Scaling {
 
 bool asks_question(const Flags& flags) {
   return flags.fewest_devices || !flags.device_counts.empty() || flags.what_if ||
-         flags.top.has_value();
+         flags.top.has_value() || flags.explain || flags.pareto;
 }
 
 void check_question(const Flags& flags) {
-  if (flags.weak && flags.device_counts.empty()) {
-    throw InvalidConfig("--weak: --device-counts is needed: numbers of devices to scale over");
+  if (flags.weak && (flags.device_counts.empty() || flags.pareto)) {
+    throw InvalidConfig(
+        flags.pareto ? "--weak: --pareto compares plans for one batch"
+                     : "--weak: --device-counts is needed: numbers of devices to scale over");
+  }
+  if (!flags.pareto && (flags.pareto_points || !flags.csv.empty())) {
+    throw InvalidConfig(
+        fmt::format("{}: is for --pareto", flags.pareto_points ? "--pareto-points" : "--csv"));
   }
   std::vector<const char*> asked;
   if (flags.fewest_devices) asked.push_back("--fewest-devices");
-  if (!flags.device_counts.empty()) asked.push_back("--device-counts");
+  if (!flags.device_counts.empty() && !flags.pareto) asked.push_back("--device-counts");
   if (flags.what_if) asked.push_back("--what-if");
-  if (flags.top) asked.push_back("--top");
+  if (flags.top && !flags.explain) asked.push_back("--top");
+  if (flags.explain) asked.push_back("--explain");
+  if (flags.pareto) asked.push_back("--pareto");
   if (asked.empty()) return;
   if (asked.size() > 1) {
     throw InvalidConfig(fmt::format("{} and {}: one question at a time", asked[0], asked[1]));
   }
-  if (flags.top && flags.per_stage_strategies) {
-    throw InvalidConfig("--top: tells strategies apart, which --per-stage-strategies mixes");
+  if ((flags.top || flags.explain) && flags.per_stage_strategies) {
+    throw InvalidConfig(
+        fmt::format("{}: tells strategies apart, which --per-stage-strategies mixes", asked[0]));
   }
   if (!flags.checkpoint.empty()) {
     throw InvalidConfig(
         fmt::format("{}: a --checkpoint holds one search, this takes several", asked[0]));
   }
-  if (!flags.device_counts.empty() && !flags.output.empty()) {
-    throw InvalidConfig("--device-counts: has a plan for every count, -o takes one (see --json)");
+  if (!flags.output.empty() && (flags.pareto || !flags.device_counts.empty())) {
+    throw InvalidConfig(
+        flags.pareto ? "--pareto: has a plan for every point, -o takes one (see --json and --csv)"
+                     : "--device-counts: has a plan for every count, -o takes one (see --json)");
   }
+}
+
+void check_device_counts(const Flags& flags, const model::Cluster& cluster) {
+  const auto& counts = flags.device_counts;
+  if (counts.empty() || counts.back() <= cluster.devices()) return;
+  throw InvalidConfig(fmt::format("--device-counts: {} is more than the {} devices of {}",
+                                  counts.back(), cluster.devices(), cluster.name));
 }
 
 ExitCode answer(const Flags& flags, const Ranks& ranks) {
   const Inquiry inquiry(flags, ranks);
   if (flags.fewest_devices) return FewestDevices(flags, inquiry).answer();
   if (flags.what_if) return answer_what_if(flags, inquiry);
+  if (flags.explain) return answer_explain(flags, inquiry);
   if (flags.top) return answer_top(flags, inquiry);
+  if (flags.pareto) return answer_pareto(flags, inquiry);
   return Scaling(flags, inquiry).answer();
 }
 

@@ -220,7 +220,8 @@ TEST_F(QuestionsTest, WhatWouldMakeItFit) {
 TEST_F(QuestionsTest, SameOnEveryNumberOfRanks) {
   set_memory("30 MB");
   for (const Words& question : {Words{"--fewest-devices"}, Words{"--device-counts", "2,5,8"},
-                                Words{"--what-if", "--tp", "1"}}) {
+                                Words{"--what-if", "--tp", "1"}, Words{"--top", "3"},
+                                Words{"--explain"}, Words{"--pareto"}}) {
     Words flags = question;
     flags.push_back("--json");
     const auto text = [](const Outcome& outcome) {
@@ -268,6 +269,7 @@ TEST_F(QuestionsTest, TopPlansAreTheFastestOfAllStrategies) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(answer["top"][i], all[i]);
   EXPECT_EQ(answer["top"][0]["iteration_time_s"], answer["iteration_time_s"]);
   answer.erase("top");
+  answer.erase("margins");
   EXPECT_EQ(without_search(answer), without_search(ask({})));
 }
 
@@ -281,8 +283,9 @@ TEST_F(QuestionsTest, TopPlansKeepToWhatIsAllowed) {
 }
 
 TEST_F(QuestionsTest, TimeLimitIsForAllOfThem) {
-  for (const Words& question : {Words{"--fewest-devices"}, Words{"--device-counts", "2,5,8"},
-                                Words{"--what-if"}, Words{"--top", "4"}}) {
+  for (const Words& question :
+       {Words{"--fewest-devices"}, Words{"--device-counts", "2,5,8"}, Words{"--what-if"},
+        Words{"--top", "4"}, Words{"--explain"}, Words{"--pareto"}}) {
     Words flags = question;
     flags.insert(flags.end(), {"--time-limit", "1e-9", "--json"});
     const Outcome outcome = run(on_small({"plan"}, flags));
@@ -313,6 +316,16 @@ TEST_F(QuestionsTest, WhatDoesNotGoTogether) {
   refused({"--what-if", "--fewest-devices"}, "one question at a time");
   refused({"--top", "3", "--per-stage-strategies"}, "--top: tells strategies apart");
   refused({"--top", "0"}, "--top: 0 is out of range");
+  refused({"--explain", "--per-stage-strategies"}, "--explain: tells strategies apart");
+  refused({"--explain", "--pareto"}, "--explain and --pareto: one question at a time");
+  refused({"--pareto", "--top", "3"}, "--top and --pareto: one question at a time");
+  refused({"--pareto", "--device-counts", "2,4", "--weak"}, "--weak: --pareto compares");
+  refused({"--pareto-points", "3"}, "--pareto-points: is for --pareto");
+  refused({"--pareto", "--pareto-points", "1"}, "--pareto-points: 1 is out of range");
+  refused({"--csv", path("x.csv")}, "--csv: is for --pareto");
+  refused({"--pareto", "-o", path("p.json")}, "--pareto: has a plan for every point");
+  refused({"--pareto", "--csv", "-", "--json"}, "--json and --csv cannot share stdout");
+  refused({"--pareto", "--device-counts", "9"}, "--device-counts: 9 is more than the 8 devices");
   refused({"--what-if", "--checkpoint", path("c.h5")}, "--what-if: a --checkpoint holds one");
   refused({"--device-counts", "2", "-o", path("p.json")}, "--device-counts: has a plan for every");
   refused({"--device-counts", "2,9"}, "--device-counts: 9 is more than the 8 devices of two-nodes");

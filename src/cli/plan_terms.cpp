@@ -1,0 +1,32 @@
+#include "cli/plan_terms.hpp"
+
+#include <cmath>
+
+#include "nestplan/util/text.hpp"
+
+namespace nestplan::cli {
+namespace {
+
+constexpr double kNoSeconds = 1e-9;
+
+}  // namespace
+
+std::string term_text(double seconds) {
+  return std::abs(seconds) < kNoSeconds ? "0 s" : util::format_seconds(seconds);
+}
+
+std::string difference_text(double seconds) {
+  if (std::abs(seconds) < kNoSeconds) return "=";
+  return (seconds < 0 ? "−" : "+") + util::format_seconds(std::abs(seconds));
+}
+
+nlohmann::ordered_json terms_json(const model::TimeSplit& split, const model::TimeSplit& from) {
+  return {{"compute_s", split.compute_s - from.compute_s},
+          {"recompute_s", split.recompute_s - from.recompute_s},
+          {"collective_s", split.collective_s - from.collective_s},
+          {"pipeline_s", split.pipeline_s - from.pipeline_s},
+          {"data_parallel_s", split.data_parallel_s - from.data_parallel_s},
+          {"bubble_s", split.bubble_s - from.bubble_s}};
+}
+
+}  // namespace nestplan::cli
