@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/export_formats.hpp"
+#include "cli/export_settings.hpp"
 #include "cli/machine.hpp"
 #include "cli/plan_output.hpp"
 #include "nestplan/io/files.hpp"
@@ -47,6 +48,7 @@ ExitCode run_export(const Flags& flags, const std::string& plan_file) {
   if (flags.groups && *flags.to != "placement") {
     throw InvalidConfig(fmt::format("--groups: is for --to placement, not {}", *flags.to));
   }
+  if (!is_settings_format(*flags.to)) refuse_settings_flags(flags);
   const model::PlanOutline plan = io::read_plan_outline(plan_file);
   if (plan.status == model::Status::kInfeasible) {
     print_message(fmt::format("nestplan: {}: the plan is infeasible: {}", plan_file, plan.reason));
@@ -60,7 +62,9 @@ ExitCode run_export(const Flags& flags, const std::string& plan_file) {
   }
   const auto network = network::make_network(cluster);
   const placement::Placement placement = placed(flags, plan_file, plan, cluster);
-  const std::string text = exported(placement, *flags.to, {*network, cluster, flags.groups});
+  const std::string text = is_settings_format(*flags.to)
+                               ? exported_settings(flags, plan_file, cluster, placement)
+                               : exported(placement, *flags.to, {*network, cluster, flags.groups});
   if (flags.output.empty() || is_standard_output(flags.output)) {
     print_result(text);
   } else {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "nestplan/frameworks/frameworks.hpp"
 #include "nestplan/network/torus.hpp"
 #include "nestplan/placement/launch_files.hpp"
 #include "nestplan/util/errors.hpp"
@@ -175,6 +176,7 @@ constexpr Format kFormats[] = {{"placement", placement_json},
 std::vector<std::string> export_format_names() {
   std::vector<std::string> names;
   for (const Format& format : kFormats) names.emplace_back(format.name);
+  for (std::string& name : frameworks::format_names()) names.push_back(std::move(name));
   return names;
 }
 

@@ -18,7 +18,8 @@ struct ExportDetail {
   bool groups = false;
 };
 
-/// `format`: one of the names. Throws InvalidInput for hosts without names where these are needed.
+/// `format`: one of the names that is no framework's. Throws InvalidInput for hosts without names
+/// where these are needed.
 std::string exported(const placement::Placement& placement, const std::string& format,
                      const ExportDetail& detail);
 

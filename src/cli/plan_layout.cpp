@@ -1,11 +1,11 @@
 #include "cli/plan_layout.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
-#include <string_view>
 #include <vector>
 
+#include "nestplan/frameworks/layers.hpp"
+#include "nestplan/frameworks/recipe.hpp"
 #include "nestplan/targets/layout.hpp"
 
 namespace nestplan::cli {
@@ -25,46 +25,20 @@ std::vector<std::vector<int>> parts_of(const model::Plan& plan) {
   return parts;
 }
 
-/// "layer.7" with `kind` "layer".
-bool is_numbered(std::string_view id, std::string_view kind) {
-  if (!id.starts_with(kind) || id.size() < kind.size() + 2 || id[kind.size()] != '.') return false;
-  const std::string_view number = id.substr(kind.size() + 1);
-  return std::all_of(number.begin(), number.end(),
-                     [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-/// Whether `part` knows what `id` is, and holds it then.
-bool add(targets::LayoutPart& part, std::string_view id) {
-  if (id == "embedding") {
-    part.embedding = true;
-  } else if (id == "head") {
-    part.loss = true;
-  } else if (is_numbered(id, "layer")) {
-    ++part.layers;
-  } else if (is_numbered(id, "mtp")) {
-    ++part.predictions;
-  } else {
-    return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::optional<std::string> megatron_layout_of(const model::Plan& plan, const model::Graph& graph) {
-  targets::PipelineLayout layout;
-  targets::LayoutPart all;
+  std::vector<std::vector<std::string>> parts;
   for (const std::vector<int>& layers : parts_of(plan)) {
-    targets::LayoutPart& part = layout.emplace_back();
-    for (const int layer : layers) {
-      const std::string& id = graph.layers[static_cast<std::size_t>(layer)].id;
-      if (!add(part, id) || !add(all, id)) return {};
-    }
+    std::vector<std::string>& ids = parts.emplace_back();
+    for (const int layer : layers) ids.push_back(graph.layers[static_cast<std::size_t>(layer)].id);
   }
-  if (!all.embedding || !all.loss) return {};
-  std::string text = targets::megatron_layout(layout);
-  targets::check_layout(targets::parse_megatron_layout(text), all.layers, all.predictions,
-                        plan.strategy.pp, plan.strategy.vpp);
+  const frameworks::CountedParts held = frameworks::counted(parts);
+  if (!held.problem.empty()) return {};
+  std::string text = targets::megatron_layout(held.layout);
+  targets::check_layout(targets::parse_megatron_layout(text), frameworks::layers_of(held.layout),
+                        frameworks::predictions_of(held.layout), plan.strategy.pp,
+                        plan.strategy.vpp);
   return text;
 }
 

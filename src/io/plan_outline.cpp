@@ -8,6 +8,8 @@
 namespace nestplan::io {
 namespace {
 
+constexpr std::int64_t kMostWhole = 9007199254740991;  // 2^53 - 1
+
 /// What plans written by hand may leave open.
 Field chosen(const Field& parent, const std::string& key) {
   if (const auto field = parent.find(key)) return *field;
@@ -15,6 +17,26 @@ Field chosen(const Field& parent, const std::string& key) {
       fmt::format("\"{}\" is missing, the plan leaves it open (nestplan evaluate PLAN … "
                   "-o FILE chooses it)",
                   key));
+}
+
+std::vector<std::string> read_layers(const Field& list) {
+  std::vector<std::string> ids;
+  for (const Field& layer : list.items()) ids.push_back(layer.text());
+  return ids;
+}
+
+/// What is only asked of a plan that is to be run.
+void read_settings(const Field& field, model::StageOutline& stage) {
+  if (const auto recompute = field.find("recompute")) {
+    stage.recompute = recompute->named(model::parse_recompute);
+  }
+  if (const auto zero = field.find("zero")) stage.zero = static_cast<int>(zero->integer(0, 3));
+  if (const auto shard = field.find("shard")) stage.shard = shard->named(model::parse_shard_span);
+  if (const auto chunks = field.find("chunks")) {
+    for (const Field& chunk : chunks->items()) stage.chunks.push_back(read_layers(chunk));
+  } else {
+    stage.chunks.push_back(read_layers(field.at("layers")));
+  }
 }
 
 model::StageOutline read_stage(const Field& field, std::int64_t dp_inner) {
@@ -26,6 +48,8 @@ model::StageOutline read_stage(const Field& field, std::int64_t dp_inner) {
   stage.ep = chosen(field, "ep").integer(1, kMostDegree);
   const auto degrees = cost::parse_strategy_id(field.at("strategy").text());
   stage.etp = degrees ? degrees->etp : stage.tp;
+  if (degrees) stage.context = degrees->context;
+  read_settings(field, stage);
   const Field devices = chosen(field, "devices");
   const double unit = static_cast<double>(stage.tp * stage.cp) * static_cast<double>(dp_inner);
   if (static_cast<double>(devices.integer(1, kMostDevices)) != unit) {
@@ -39,9 +63,29 @@ void read_degrees(const Field& field, model::PlanOutline& plan) {
   field.expect(plan_keys::kStrategy);
   plan.dp_inner = chosen(field, "dp_inner").integer(1, kMostDevices);
   plan.dp_outer = chosen(field, "dp_outer").integer(1, kMostDevices);
+  if (const auto vpp = field.find("vpp")) plan.vpp = vpp->integer(1, kMostDevices);
+  if (const auto size = field.find("micro_batch")) plan.micro_batch = size->integer(1, kMostDegree);
+  if (const auto count = field.find("microbatches")) {
+    plan.microbatches = count->integer(1, kMostWhole);
+  }
+  if (const auto schedule = field.find("schedule")) {
+    plan.schedule = schedule->named(model::parse_schedule);
+  }
   const std::int64_t dp = field.at("dp").integer(1, kMostDevices);
   if (plan.dp() == dp) return;  // both factors are below 2^31
   field.at("dp").fail(fmt::format("is {}, but dp_inner times dp_outer is {}", dp, plan.dp()));
+}
+
+/// Sequences of an iteration, and tokens of each where the plan tells them.
+void read_batch(const Field& field, model::PlanOutline& plan) {
+  field.expect(plan_keys::kBatch);
+  const auto sequences = field.find("global_batch");
+  if (!sequences || sequences->is_null()) return;
+  plan.global_batch = sequences->integer(1, kMostWhole);
+  const auto tokens = field.find("tokens");
+  if (!tokens || tokens->is_null()) return;
+  const std::int64_t all = tokens->integer(1, kMostWhole);
+  if (all % *plan.global_batch == 0) plan.tokens = all / *plan.global_batch;
 }
 
 model::PlanOutline to_outline(const Document& document) {
@@ -58,6 +102,7 @@ model::PlanOutline to_outline(const Document& document) {
   }
   if (plan.status == model::Status::kInfeasible) return plan;
   read_degrees(root.at("strategy"), plan);
+  if (const auto batch = root.find("batch")) read_batch(*batch, plan);
   const Field stages = root.at("stages");
   for (const Field& stage : stages.items()) plan.stages.push_back(read_stage(stage, plan.dp_inner));
   if (plan.stages.empty()) stages.fail("must have at least one stage (this is not a plan)");

@@ -34,8 +34,37 @@ TEST(PlanOutline, IsReadWithoutTheGraph) {
   EXPECT_EQ(plan.devices, 100);
   EXPECT_EQ(plan.dp_inner, 3);
   EXPECT_EQ(plan.dp(), 6);
-  const std::vector<model::StageOutline> stages{{0, 4, 2, 4, 2}, {24, 4, 2, 1, 4}};
+  std::vector<model::StageOutline> stages{{0, 4, 2, 4, 2}, {24, 4, 2, 1, 4}};
+  for (model::StageOutline& stage : stages) stage.chunks = {{"a"}};
   EXPECT_EQ(plan.stages, stages);
+}
+
+TEST(PlanOutline, SaysWhatIsNeededToRunThePlan) {
+  Json plan = sample();
+  plan["batch"] = {{"global_batch", 96}, {"tokens", 96 * 512}};
+  plan["strategy"].update(
+      {{"vpp", 2}, {"micro_batch", 2}, {"microbatches", 8}, {"schedule", "gpipe"}});
+  Json& stage = plan["stages"][0];
+  stage.update({{"strategy", "tp4-cp2a2a-mb2"},
+                {"recompute", "full"},
+                {"zero", 3},
+                {"shard", "pod"},
+                {"layers", {"a", "b"}},
+                {"chunks", {{"a"}, {"b"}}}});
+  const model::PlanOutline read = outline_of(plan);
+  EXPECT_EQ(read.vpp, 2);
+  EXPECT_EQ(read.micro_batch, 2);
+  EXPECT_EQ(read.microbatches, 8);
+  EXPECT_EQ(read.schedule, model::Schedule::kGPipe);
+  EXPECT_EQ(read.global_batch, 96);
+  EXPECT_EQ(read.tokens, 512);
+  EXPECT_EQ(read.stages[0].context, model::ContextForm::kAllToAll);
+  EXPECT_EQ(read.stages[0].recompute, model::Recompute::kFull);
+  EXPECT_EQ(read.stages[0].zero, 3);
+  EXPECT_EQ(read.stages[0].shard, model::ShardSpan::kPod);
+  EXPECT_EQ(read.stages[0].chunks, (std::vector<std::vector<std::string>>{{"a"}, {"b"}}));
+  EXPECT_FALSE(read.stages[1].recompute);
+  EXPECT_FALSE(read.stages[1].zero);
 }
 
 TEST(PlanOutline, OfAnInfeasiblePlanIsTheReason) {

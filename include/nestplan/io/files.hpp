@@ -39,8 +39,9 @@ model::PartialPlan read_plan(const std::filesystem::path& path, const model::Gra
 model::PartialPlan parse_plan(std::string_view text, const std::string& file,
                               const model::Graph& graph);
 
-/// Reads of a `nestplan.plan/1` file where its stages stand, for which no graph is needed; of an
-/// infeasible plan only why. Plans that leave positions or degrees open are refused.
+/// Reads of a `nestplan.plan/1` file where its stages stand and what else has to be known to run
+/// it, for which no graph is needed; of an infeasible plan only why. Plans that leave positions or
+/// degrees open are refused.
 model::PlanOutline read_plan_outline(const std::filesystem::path& path);
 model::PlanOutline parse_plan_outline(std::string_view text, const std::string& file);
 
