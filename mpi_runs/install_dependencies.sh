@@ -6,13 +6,14 @@
 set -euo pipefail
 
 packages=(g++ make cmake openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libboost-serialization-dev
-          nlohmann-json3-dev libfmt-dev libcli11-dev)
-slurm=()
+          nlohmann-json3-dev libfmt-dev libcli11-dev libceres-dev libtomlplusplus-dev libonnx-dev
+          libprotobuf-dev protobuf-compiler coinor-libcbc-dev)
+extras=()  # tests are skipped without them
 case "${1:-}" in
   "") ;;
   --tests)
-    packages+=(libgtest-dev clang-format ccache git hdf5-tools)
-    slurm=(slurm-wlm munge) ;;
+    packages+=(libgtest-dev clang-format ccache git hdf5-tools libxml2-utils python3)
+    extras=(slurm-wlm munge chromium python3-torch) ;;
   *) echo "usage: $(basename "$0") [--tests]" >&2; exit 2 ;;
 esac
 
@@ -25,7 +26,7 @@ missing() {
   done
 }
 mapfile -t needed < <(missing "${packages[@]}")
-mapfile -t optional < <(missing "${slurm[@]}")
+mapfile -t optional < <(missing "${extras[@]}")
 [ $((${#needed[@]} + ${#optional[@]})) -gt 0 ] || exit 0
 
 as_root=()
@@ -40,7 +41,7 @@ echo "installing: ${needed[*]} ${optional[*]}" >&2
 if [ ${#needed[@]} -gt 0 ]; then
   "${apt[@]}" install -y --no-install-recommends "${needed[@]}" >&2
 fi
-if [ ${#optional[@]} -gt 0 ]; then
-  "${apt[@]}" install -y --no-install-recommends "${optional[@]}" >&2 ||
-    echo "Slurm cannot be installed here: the tests with the label slurm will be skipped" >&2
-fi
+for package in "${optional[@]}"; do
+  "${apt[@]}" install -y --no-install-recommends "$package" >&2 ||
+    echo "$package cannot be installed here: the tests that need it will be skipped" >&2
+done

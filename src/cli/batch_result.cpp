@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/csv.hpp"
 #include "cli/nothing.hpp"
 #include "cli/text.hpp"
 #include "nestplan/util/text.hpp"
@@ -57,18 +58,6 @@ std::string counts_text(const std::vector<JobResult>& results) {
   }
   if (reused > 0) text += fmt::format("; {} finished before and not repeated", reused);
   return text;
-}
-
-std::string csv_field(const Json& value) {
-  if (value.is_null()) return "";
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (value.is_array()) {
-    text = text.substr(1, text.size() - 2);  // without the brackets
-  }
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -164,18 +153,9 @@ std::string summary_json(const std::vector<JobResult>& results) {
 }
 
 std::string summary_csv(const std::vector<JobResult>& results) {
-  std::string text;
-  for (const JobResult& result : results) {
-    std::string heading, line;
-    const Json fields = to_json(result);
-    for (const auto& [key, value] : fields.items()) {
-      heading += (heading.empty() ? "" : ",") + key;
-      line += (line.empty() ? "" : ",") + csv_field(value);
-    }
-    if (text.empty()) text = heading + "\r\n";
-    text += line + "\r\n";
-  }
-  return text;
+  std::vector<Json> records;
+  for (const JobResult& result : results) records.push_back(to_json(result));
+  return csv_text(records);
 }
 
 ExitCode batch_exit_code(const std::vector<JobResult>& results, bool stopped) {
