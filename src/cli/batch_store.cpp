@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 #include "nestplan/io/files.hpp"
 
@@ -50,17 +52,43 @@ std::string BatchStore::done_file(const std::string& name) const {
   return (directory_ / (name + ".done.json")).string();
 }
 
+std::vector<std::string> BatchStore::names() const {
+  constexpr std::string_view kEnding = ".plan.json";
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    std::string name = entry.path().filename().string();
+    if (!name.ends_with(kEnding)) continue;
+    name.erase(name.size() - kEnding.size());
+    names.push_back(std::move(name));
+  }
+  if (error) {
+    throw IoError(fmt::format("{}: cannot be read: {}", directory_.string(), error.message()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::optional<JobResult> BatchStore::finished(const std::string& name,
                                               const std::string& inputs) const {
+  return recorded(name, &inputs);
+}
+
+std::optional<JobResult> BatchStore::recorded(const std::string& name) const {
+  return recorded(name, nullptr);
+}
+
+std::optional<JobResult> BatchStore::recorded(const std::string& name,
+                                              const std::string* inputs) const {
   const auto done = text_of(done_file(name));
   const auto plan = text_of(plan_file(name));
   if (!done || !plan) return std::nullopt;
   try {
     const Json document = Json::parse(*done);
-    if (document.at("format") != kFormat || document.at("inputs") != inputs ||
-        document.at("plan") != fingerprint(*plan)) {
+    if (document.at("format") != kFormat || document.at("plan") != fingerprint(*plan)) {
       return std::nullopt;
     }
+    if (inputs != nullptr && document.at("inputs") != *inputs) return std::nullopt;
     JobResult result = result_from_json(document.at("result"));
     if (result.name != name) return std::nullopt;
     result.plan = plan_file(name);

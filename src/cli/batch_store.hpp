@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/batch_result.hpp"
 
@@ -24,6 +25,13 @@ class BatchStore {
 
   std::string plan_file(const std::string& name) const;
 
+  /// The jobs that have a plan, finished or not, in the order of their names.
+  std::vector<std::string> names() const;
+
+  /// The result of a job that was finished, with whatever inputs, and whose plan is still as it
+  /// was.
+  std::optional<JobResult> recorded(const std::string& name) const;
+
   /// The result of a job that was finished with these inputs and whose plan is still as it was.
   std::optional<JobResult> finished(const std::string& name, const std::string& inputs) const;
 
@@ -33,6 +41,7 @@ class BatchStore {
 
  private:
   std::string done_file(const std::string& name) const;
+  std::optional<JobResult> recorded(const std::string& name, const std::string* inputs) const;
 
   std::filesystem::path directory_;
 };

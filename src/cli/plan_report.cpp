@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/overlap.hpp"
 #include "cli/plan_placement.hpp"
 #include "cli/plan_remarks.hpp"
 #include "cli/plan_target.hpp"
@@ -65,6 +66,14 @@ std::string degrees(const model::Plan& plan, const model::Graph& graph) {
   return text + fmt::format(" · micro-batch {}", s.micro_batch);
 }
 
+/// How many devices of each type there are, in the order of the types.
+std::vector<std::int64_t> devices_by_type(const model::Cluster& cluster) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(cluster.type_count()), 0);
+  for (const std::uint8_t type : cluster.types_of_devices()) ++counts[type];
+  if (cluster.type_count() == 1) counts.front() = cluster.devices();
+  return counts;
+}
+
 class Report {
  public:
   Report(const model::Plan& plan, const Setup& setup, const ReportDetail& detail)
@@ -110,14 +119,6 @@ class Report {
            labelled("batch", batch);
   }
 
-  /// How many devices of each type there are, in the order of the types.
-  static std::vector<std::int64_t> devices_by_type(const model::Cluster& cluster) {
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(cluster.type_count()), 0);
-    for (const std::uint8_t type : cluster.types_of_devices()) ++counts[type];
-    if (cluster.type_count() == 1) counts.front() = cluster.devices();
-    return counts;
-  }
-
   /// "1,024 × h100", "24 of 1,024 × h100" of which not all are to be used, or "24 × h100, 31 ×
   /// a100".
   static std::string devices_of(const model::Cluster& cluster) {
@@ -131,19 +132,6 @@ class Report {
                           shown(cluster.type(type).name));
     }
     return text;
-  }
-
-  /// Of the devices of the cluster in the mean; 0 if a type does not say.
-  double peak_flops() const {
-    const std::vector<std::int64_t> counts = devices_by_type(cluster_);
-    double sum = 0;
-    for (int type = 0; type < cluster_.type_count(); ++type) {
-      const auto& peaks = cluster_.type(type).peak_flops;
-      const auto peak = peaks.find(precision_);
-      if (peak == peaks.end()) return 0;
-      sum += static_cast<double>(counts[static_cast<std::size_t>(type)]) * peak->second;
-    }
-    return sum / static_cast<double>(cluster_.devices());
   }
 
   /// A degree of all stages: "8", or "1–8" where they differ.
@@ -189,6 +177,10 @@ class Report {
     };
     for (const auto& [name, seconds] : parts) {
       out += item(name, util::format_seconds(seconds), seconds / plan_.iteration_time_s);
+    }
+    if (const model::Overlap& overlap = plan_.strategy.overlap; !overlap.none()) {
+      out +=
+          labelled("overlap", fmt::format("shares beside computation: {}", overlap_text(overlap)));
     }
     if (const double ties = tie_s(); ties > 0) {
       out += labelled("ties", fmt::format("gradients of shared parameters take {} an iteration",
@@ -291,7 +283,7 @@ class Report {
     if (graph_.model_flops_per_sample) {
       const double flops = samples * *graph_.model_flops_per_sample / devices;
       text += fmt::format(" · {:.1f} model TFLOP/s per device", flops / 1e12);
-      if (const double peak = peak_flops(); peak > 0) {
+      if (const double peak = peak_flops(cluster_, precision_); peak > 0) {
         return labelled("throughput", text) +
                labelled("", fmt::format("MFU {} of the {} peak, {}", percent(flops / peak),
                                         precision_, util::format_si(peak, "FLOP/s")));
@@ -578,6 +570,18 @@ double peak_bytes(const model::Plan& plan) {
     peak = std::max(peak, stage.memory.total_bytes);
   }
   return peak;
+}
+
+double peak_flops(const model::Cluster& cluster, const std::string& precision) {
+  const std::vector<std::int64_t> counts = devices_by_type(cluster);
+  double sum = 0;
+  for (int type = 0; type < cluster.type_count(); ++type) {
+    const auto& peaks = cluster.type(type).peak_flops;
+    const auto peak = peaks.find(precision);
+    if (peak == peaks.end()) return 0;
+    sum += static_cast<double>(counts[static_cast<std::size_t>(type)]) * peak->second;
+  }
+  return sum / static_cast<double>(cluster.devices());
 }
 
 std::string plan_report(const model::Plan& plan, const Setup& setup, const ReportDetail& detail) {

@@ -24,6 +24,9 @@ std::string strategy_text(const model::Plan& plan, const model::Graph& graph);
 /// Bytes of the fullest stage.
 double peak_bytes(const model::Plan& plan);
 
+/// FLOP/s of a device of the cluster in the mean; 0 if a type does not say.
+double peak_flops(const model::Cluster& cluster, const std::string& precision);
+
 /// A plan for people: at most 120 columns of UTF-8.
 std::string plan_report(const model::Plan& plan, const Setup& setup, const ReportDetail& detail);
 

@@ -3,11 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
-#include <optional>
-
-#include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -16,35 +11,6 @@ constexpr std::size_t kGap = 2;
 constexpr std::size_t kLeastFlexible = 8;
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
-
-/// "layer.12" as ("layer.", 12); nothing for names without a canonical trailing number.
-struct NumberedName {
-  std::string_view prefix;
-  std::int64_t number = 0;
-};
-
-std::optional<NumberedName> numbered(std::string_view name) {
-  const std::size_t last = name.find_last_not_of("0123456789");
-  const std::size_t begin = last == std::string_view::npos ? 0 : last + 1;
-  const std::string_view digits = name.substr(begin);
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
-  return NumberedName{name.substr(0, begin), number};
-}
-
-/// Index behind the run of consecutive numbers that starts at `begin`.
-std::size_t run_end(const std::vector<std::string>& names, std::size_t begin) {
-  const auto first = numbered(names[begin]);
-  std::size_t end = begin + 1;
-  while (first && end < names.size()) {
-    const auto next = numbered(names[end]);
-    const auto expected = first->number + static_cast<std::int64_t>(end - begin);
-    if (!next || next->prefix != first->prefix || next->number != expected) break;
-    ++end;
-  }
-  return end;
-}
 
 std::string padded(const std::string& text, std::size_t width, Table::Align align) {
   const std::size_t used = display_width(text);
@@ -69,26 +35,6 @@ std::string shortened(const std::string& text, std::size_t width) {
   return text.substr(0, end) + "…";
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::string_view kKept = "\"\\";  // escaped in quotes only
-  std::string out;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find_first_of(kKept));
-    const std::string quoted = util::quoted(part, std::numeric_limits<std::size_t>::max());
-    out += quoted.substr(1, quoted.size() - 2);
-    text.remove_prefix(part.size());
-    if (text.empty()) break;
-    out += text.front();
-    text.remove_prefix(1);
-  }
-  return out;
-}
-
-std::string range_text(const Range& range) {
-  if (range.end - range.begin == 1) return fmt::format("{}", range.begin);
-  return fmt::format("{}–{}", range.begin, range.end - 1);
-}
-
 std::string ranges_text(const std::vector<Range>& ranges, std::size_t shown) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < std::min(shown, ranges.size()); ++i) {
@@ -107,36 +53,6 @@ std::vector<Range> complement(const std::vector<Range>& ranges, std::int64_t siz
   }
   if (begin < size) rest.push_back({begin, size});
   return rest;
-}
-
-std::string names_text(const std::vector<std::string>& names) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin < names.size();) {
-    const std::size_t end = run_end(names, begin);
-    std::string part = printable(names[begin]);
-    if (end - begin > 1) part += fmt::format("–{}", numbered(names[end - 1])->number);
-    parts.push_back(std::move(part));
-    begin = end;
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
-
-std::string gibibytes(double bytes) {
-  const double value = bytes / (1 << 30);
-  return fmt::format("{:.{}f}", value, value < 0.1 ? 4 : 1);
-}
-
-std::string gibibytes_or_zero(double bytes) { return bytes > 0 ? gibibytes(bytes) : "0"; }
-
-std::string precise_seconds(double seconds) {
-  const auto scaled = [](double value, const char* unit) {
-    const int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
-    return fmt::format("{:.{}f} {}", value, decimals, unit);
-  };
-  if (seconds >= 1) return scaled(seconds, "s");
-  return seconds >= 1e-3 ? scaled(seconds * 1e3, "ms") : scaled(seconds * 1e6, "us");
 }
 
 std::string plain_number(double value) { return fmt::format("{:.6g}", value); }

@@ -6,7 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "nestplan/util/format.hpp"
+
 namespace nestplan::cli {
+
+using util::gibibytes;
+using util::gibibytes_or_zero;
+using util::names_text;
+using util::percent;
+using util::precise_seconds;
+using util::printable;
+using util::Range;
+using util::range_text;
 
 /// Columns a terminal needs for UTF-8 `text` (no wide or combining characters are expected).
 std::size_t display_width(std::string_view text);
@@ -14,38 +25,11 @@ std::size_t display_width(std::string_view text);
 /// `text` cut to at most `width` columns, the last one then being "…".
 std::string shortened(const std::string& text, std::size_t width);
 
-/// `text` fit for one line of a terminal: control characters and broken UTF-8 escaped.
-std::string printable(std::string_view text);
-
-/// Half-open interval of device numbers.
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
-/// "0–7", or "3" for a single one.
-std::string range_text(const Range& range);
-
 /// "0–7, 9, … (12 ranges)": at most `shown` of them.
 std::string ranges_text(const std::vector<Range>& ranges, std::size_t shown = 6);
 
 /// What `ranges` (ascending, disjoint) leave of `[0, size)`.
 std::vector<Range> complement(const std::vector<Range>& ranges, std::int64_t size);
-
-/// Names with runs of trailing numbers drawn together: "embedding, layer.0–4".
-std::string names_text(const std::vector<std::string>& names);
-
-/// "12.3 %".
-std::string percent(double fraction);
-
-/// Bytes as GiB with one decimal (four for less than a tenth), without the unit.
-std::string gibibytes(double bytes);
-
-/// The same, and nothing is 0.
-std::string gibibytes_or_zero(double bytes);
-
-/// Seconds with four significant digits: "10.05 s", "812.3 ms".
-std::string precise_seconds(double seconds);
 
 /// "80", "3.5", "1e-05": a number without digits that say nothing.
 std::string plain_number(double value);

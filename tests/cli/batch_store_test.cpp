@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "io/samples.hpp"
 #include "nestplan/util/errors.hpp"
@@ -55,6 +57,17 @@ TEST_F(BatchStoreTest, APlanThatChangedOrWentIsMadeAgain) {
   store_.save(result_, "plan", "1", true);
   fs::remove(file("a.plan.json"));
   EXPECT_FALSE(store_.finished("a", "1"));
+}
+
+TEST_F(BatchStoreTest, JobsAreListedWhateverTheirInputs) {
+  EXPECT_TRUE(store_.names().empty());
+  store_.save(result_, "plan", "1", true);
+  result_.name = "B";
+  store_.save(result_, "plan", "2", false);
+  EXPECT_EQ(store_.names(), (std::vector<std::string>{"B", "a"}));
+  EXPECT_TRUE(store_.recorded("a"));
+  EXPECT_FALSE(store_.recorded("B"));
+  EXPECT_THROW(BatchStore(directory_ / "nowhere").names(), IoError);
 }
 
 TEST_F(BatchStoreTest, ADamagedNoteIsNone) {

@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "nestplan/util/format.hpp"
+#include "nestplan/util/text.hpp"
+#include "report/breakdowns.hpp"
+#include "report/sections.hpp"
+#include "report/table.hpp"
+
+namespace nestplan::report {
+namespace {
+
+/// An amount, or one per second: whole from a thousand on.
+std::string rate(double amount) {
+  return amount < 1e3 || amount >= 1e15 ? fmt::format("{:.4g}", amount)
+                                        : util::format_count(std::llround(amount));
+}
+
+class Summary {
+ public:
+  Summary(Html& html, const PlanReport& report, const std::vector<StageRecord>& stages)
+      : html_(html),
+        report_(report),
+        plan_(report.plan),
+        graph_(report.problem.graph),
+        stages_(stages) {
+    const auto devices = static_cast<double>(model::devices_used(plan_));
+    if (plan_.iteration_time_s <= 0) return;
+    samples_ = static_cast<double>(report.problem.options.global_batch) / plan_.iteration_time_s;
+    tokens_ = samples_ * graph_.tokens_per_sample.value_or(0);
+    tokens_per_device_ = tokens_ / devices;
+    flops_per_device_ = samples_ * graph_.model_flops_per_sample.value_or(0) / devices;
+  }
+
+  void write() {
+    if (!feasible()) {
+      html_.add("p", "The plan is infeasible: " + plan_.reason, {{"class", "alert"}});
+    }
+    if (plan_.iteration_time_s > 0) write_tiles();
+    write_facts(html_, facts());
+    if (flops_per_device_ > 0) html_.add("p", definition());
+    for (const std::string& remark : report_.remarks) html_.add("p", "Note: " + remark + ".");
+    html_.add("h3", "What binds");
+    for (const std::string& sentence : binding()) html_.add("p", sentence);
+    html_.add("h3", "How to get this plan and this page again");
+    for (const std::string& command : report_.commands) html_.add("pre", command);
+  }
+
+ private:
+  bool feasible() const { return plan_.status != model::Status::kInfeasible; }
+
+  void tile(const std::string& figure, const std::string& what) {
+    const auto item = html_.open("li");
+    html_.add("b", figure);
+    html_.add("span", what);
+  }
+
+  void write_tiles() {
+    const auto list = html_.open("ul", {{"class", "tiles"}});
+    tile(util::precise_seconds(plan_.iteration_time_s), "an iteration");
+    if (tokens_ > 0) {
+      tile(rate(tokens_), "tokens/s");
+      tile(rate(tokens_per_device_), "tokens/s per device");
+    } else {
+      tile(rate(samples_), "samples/s");
+    }
+    if (flops_per_device_ > 0) {
+      tile(fmt::format("{:.1f}", flops_per_device_ / 1e12), "model TFLOP/s per device");
+      if (report_.peak_flops > 0) {
+        tile(util::percent(flops_per_device_ / report_.peak_flops), "MFU");
+      }
+    }
+    const model::StageMemory& memory = stages_[fullest_of(stages_)].memory;
+    tile(util::percent(memory.total_bytes / memory.limit_bytes), "of the memory limit, at most");
+  }
+
+  Facts facts() const {
+    return {{"model", fmt::format("{}, {} layers", graph_.name,
+                                  util::format_count(std::ssize(graph_.layers)))},
+            {"cluster", cluster()},
+            {"batch", batch()},
+            {"strategy", strategy()},
+            {"optimality", optimality()},
+            {"memory", memory()}};
+  }
+
+  std::string cluster() const {
+    const model::Cluster& cluster = report_.problem.cluster;
+    std::string types = cluster.device.name;
+    for (const model::Device& other : cluster.other_devices) types += ", " + other.name;
+    return fmt::format("{}: {} of {} devices in use ({})", cluster.name,
+                       util::format_count(model::devices_used(plan_)),
+                       util::format_count(cluster.devices()), types);
+  }
+
+  std::string batch() const {
+    const std::int64_t sequences = report_.problem.options.global_batch;
+    std::string text = fmt::format("{} sequences", util::format_count(sequences));
+    if (graph_.tokens_per_sample) {
+      const double tokens = *graph_.tokens_per_sample;
+      text += fmt::format(" × {} tokens = {} tokens", rate(tokens),
+                          rate(tokens * static_cast<double>(sequences)));
+    }
+    return text;
+  }
+
+  std::string strategy() const {
+    const model::PlanStrategy& s = plan_.strategy;
+    return fmt::format("{} · {} micro-batch{} · {} · {} pod{} with {} cop{} of every stage",
+                       report_.strategy, util::format_count(s.microbatches),
+                       s.microbatches == 1 ? "" : "es", model::to_string(s.schedule),
+                       util::format_count(s.dp_outer), s.dp_outer == 1 ? "" : "s", s.dp_inner,
+                       s.dp_inner == 1 ? "y" : "ies");
+  }
+
+  std::string optimality() const {
+    if (!feasible()) return "infeasible";
+    if (!report_.proof) return "not known: the plan's file tells of no search";
+    const Proof& proof = *report_.proof;
+    if (std::abs(proof.iteration_time_s - plan_.iteration_time_s) > 1e-9 * plan_.iteration_time_s) {
+      return fmt::format(
+          "not known: the plan's file says {} an iteration, for other inputs or by "
+          "other costs",
+          util::precise_seconds(proof.iteration_time_s));
+    }
+    if (proof.status == model::Status::kOptimal) {
+      return fmt::format("proven: no plan is faster in this model (objective {})",
+                         model::to_string(plan_.objective));
+    }
+    return fmt::format("stopped early: no plan is faster than {} (gap {})",
+                       util::precise_seconds(proof.lower_bound_s), util::percent(proof.gap));
+  }
+
+  std::string memory() const {
+    const std::size_t fullest = fullest_of(stages_);
+    const model::StageMemory& memory = stages_[fullest].memory;
+    return fmt::format("{} of {} GiB on stage {}, the fullest", util::gibibytes(memory.total_bytes),
+                       util::gibibytes(memory.limit_bytes), fullest + 1);
+  }
+
+  std::string definition() const {
+    std::string text =
+        "Model TFLOP/s count the forward and backward passes as the model defines them, without "
+        "recomputation, over the devices in use";
+    if (report_.peak_flops > 0) {
+      text += fmt::format("; MFU (model FLOPs utilisation) is their share of the {} peak, {}",
+                          report_.precision, util::format_si(report_.peak_flops, "FLOP/s"));
+    }
+    return text + ".";
+  }
+
+  std::vector<std::string> binding() const {
+    std::vector<std::string> sentences;
+    if (plan_.iteration_time_s > 0) {
+      const std::size_t slowest = slowest_of(stages_);
+      std::string pace = fmt::format("Stage {} sets the pace, {} a micro-batch", slowest + 1,
+                                     util::precise_seconds(stages_[slowest].time.pace_s()));
+      if (stages_.size() == 1) pace = "A single stage: nothing waits for another";
+      sentences.push_back(
+          fmt::format("{}. The largest part of the iteration is {}.", pace, largest_part()));
+    }
+    const std::size_t fullest = fullest_of(stages_);
+    const model::StageMemory& memory = stages_[fullest].memory;
+    const double left = memory.limit_bytes - memory.total_bytes;
+    sentences.push_back(
+        left >= 0 ? fmt::format("Memory is fullest on stage {}: {} GiB are left of the limit.",
+                                fullest + 1, util::gibibytes_or_zero(left))
+                  : fmt::format("Memory binds on stage {}: {} GiB are missing.", fullest + 1,
+                                util::gibibytes(-left)));
+    for (const std::string& reason : report_.alternatives.reasons) sentences.push_back(reason);
+    return sentences;
+  }
+
+  std::string largest_part() const {
+    const model::TimeSplit& split = plan_.split;
+    const std::pair<double, const char*> parts[] = {
+        {split.compute_s, "computation"},
+        {split.recompute_s, "recomputation"},
+        {split.collective_s, "collectives of tensor, context and expert groups"},
+        {split.pipeline_s, "transfers between stages"},
+        {split.data_parallel_s, "synchronisation of copies"},
+        {split.bubble_s, "waiting in the pipeline"}};
+    const auto most = std::max_element(std::begin(parts), std::end(parts));
+    return fmt::format("{} ({})", most->second,
+                       util::percent(most->first / plan_.iteration_time_s));
+  }
+
+  Html& html_;
+  const PlanReport& report_;
+  const model::Plan& plan_;
+  const model::Graph& graph_;
+  const std::vector<StageRecord>& stages_;
+  double samples_ = 0;  ///< a second
+  double tokens_ = 0;
+  double tokens_per_device_ = 0;
+  double flops_per_device_ = 0;
+};
+
+}  // namespace
+
+void write_summary(Html& html, const PlanReport& report, const std::vector<StageRecord>& stages) {
+  Summary(html, report, stages).write();
+}
+
+}  // namespace nestplan::report
