@@ -43,9 +43,19 @@ ExitCode run(int argc, const char* const* argv, const Ranks& ranks) {
     case Command::kSimulate:
       return on_first(ranks,
                       [&] { return run_simulate(invocation.flags, invocation.files.front()); });
+    case Command::kReport:
+      return on_first(ranks,
+                      [&] { return run_report(invocation.flags, invocation.files.front()); });
     case Command::kExport:
       return on_first(ranks,
                       [&] { return run_export(invocation.flags, invocation.files.front()); });
+    case Command::kCalibrate:
+      return on_first(ranks, [&] { return run_calibrate(invocation.flags); });
+    case Command::kCompare:
+      return run_compare(invocation.flags, ranks);
+    case Command::kImport:
+      return on_first(ranks,
+                      [&] { return run_import(invocation.flags, invocation.files.front()); });
     case Command::kBatch:
       return run_batch(invocation.flags, invocation.files.front(), ranks);
     case Command::kInspect:

@@ -28,8 +28,12 @@ constexpr Subcommand kSubcommands[] = {
     {Command::kResume, "resume", "go on with a search that was stopped, from its checkpoint"},
     {Command::kEvaluate, "evaluate", "cost of a given plan, stage by stage"},
     {Command::kSimulate, "simulate", "one iteration of a given plan, event by event"},
+    {Command::kCalibrate, "calibrate", "a device's parameters from measured times"},
+    {Command::kCompare, "compare", "the planner's plan beside those of its baselines"},
     {Command::kBatch, "batch", "plan many jobs from one file, with a summary at the end"},
     {Command::kExport, "export", "a plan's ranks on hosts and devices, as launchers take them"},
+    {Command::kImport, "import", "a graph from an ONNX model, a torch.fx trace or a Chakra trace"},
+    {Command::kReport, "report", "a page about a plan or a batch, to be read in a browser"},
     {Command::kInspect, "inspect", "what is in a model, cluster, graph, plan or checkpoint file"},
 };
 
@@ -256,6 +260,31 @@ void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
     sub->footer(
         "Takes the flags of evaluate and costs the plan in the same way, then runs its schedule on "
         "the\nnetwork: what the formula says and what comes out are printed side by side.");
+  } else if (subcommand.command == Command::kReport) {
+    sub->add_option(
+        "PLAN", files,
+        "the plan, a nestplan.plan/1 file; or a batch: the directory of its -o, or what "
+        "--json printed");
+    sub->footer(
+        "Takes the flags of evaluate and costs the plan in the same way; a batch needs none. The "
+        "page is\none HTML file that loads nothing. Exit code 3: the plan does not fit, and the "
+        "page "
+        "says why.");
+  } else if (subcommand.command == Command::kCalibrate) {
+    sub->footer(
+        "Columns of both tables (those in brackets may be left out; what they are then):\n"
+        "  model, seq, [micro_batch 1], [tp cp ep 1], [etp tp], [precision bf16],\n"
+        "  [attention fused, flash1, flash2 or unfused], [sequence_parallel yes], [group], [note]\n"
+        "Of --runs: global_batch, iteration_s or tokens_per_s, [devices: the cluster's],\n"
+        "  [pp vpp 1], [dp: devices/(tp*cp*pp)], [zero 1], [recompute none]\n"
+        "Of --layers: layer, forward_s and backward_s or one of them, [granularity layer]\n"
+        "Rows of a group are held out together. Runs on several devices need --cluster.");
+  } else if (subcommand.command == Command::kCompare) {
+    sub->footer(
+        "Takes the flags of plan. Every method works with the same costs and restrictions, and "
+        "the\nevaluator judges every plan; X marks a method without a plan that fits. "
+        "--time-limit is for\neach method. Exit codes: 0 some method has a plan, 3 none has, 4 a "
+        "search was stopped.");
   } else if (subcommand.command == Command::kExport) {
     sub->add_option("PLAN", files, "the plan, a nestplan.plan/1 file");
     sub->footer(
@@ -263,6 +292,13 @@ void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
         "does "
         "not\nname get their names from --hosts; formats that can do without them use their "
         "order.");
+  } else if (subcommand.command == Command::kImport) {
+    sub->add_option("FILE", files, "the model or the trace");
+    sub->footer(
+        "Writes a nestplan.graph/1 file for --graph, with times on the accelerator of --cluster or "
+        "--device.\nA torch.fx trace is what inputs/export_torch_graph.py writes. Times of a "
+        "Chakra "
+        "trace are measured:\nit needs neither.");
   } else if (subcommand.command == Command::kBatch) {
     sub->add_option("BATCH", files, "the jobs, a nestplan.batch/1 file");
     sub->footer(
@@ -293,7 +329,9 @@ Command chosen_command(const CLI::App& app) {
   if (!app.remaining().empty()) refuse_argument(app.remaining().front(), nullptr);
   if (chosen == nullptr) {
     throw InvalidConfig(
-        "a command is needed: plan, resume, evaluate, simulate, export, batch or inspect (see "
+        "a command is needed: plan, resume, evaluate, simulate, calibrate, compare, export, "
+        "import, batch, report or inspect "
+        "(see "
         "nestplan --help)");
   }
   return chosen->command;
@@ -304,8 +342,10 @@ void check_files(const Invocation& invocation) {
   const char* wanted = nullptr;
   if (invocation.command == Command::kEvaluate) wanted = "evaluate: one plan file";
   if (invocation.command == Command::kSimulate) wanted = "simulate: one plan file";
+  if (invocation.command == Command::kReport) wanted = "report: one plan or batch";
   if (invocation.command == Command::kExport) wanted = "export: one plan file";
   if (invocation.command == Command::kResume) wanted = "resume: one checkpoint";
+  if (invocation.command == Command::kImport) wanted = "import: one model or trace";
   if (invocation.command == Command::kBatch) wanted = "batch: one batch file";
   if (wanted != nullptr && invocation.files.size() != 1) {
     throw InvalidConfig(fmt::format("{} is needed, {} given", wanted, invocation.files.size()));

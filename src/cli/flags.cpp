@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/compared_methods.hpp"
 #include "cli/export_formats.hpp"
 #include "nestplan/cost/profile.hpp"
+#include "nestplan/importers/importers.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/placement/placement.hpp"
 #include "nestplan/targets/targets.hpp"
@@ -25,9 +27,13 @@ constexpr unsigned kEvaluate = static_cast<unsigned>(Command::kEvaluate);
 constexpr unsigned kInspect = static_cast<unsigned>(Command::kInspect);
 constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
 constexpr unsigned kSimulate = static_cast<unsigned>(Command::kSimulate);
-constexpr unsigned kSolving = kPlan | kEvaluate | kSimulate;
+constexpr unsigned kCalibrate = static_cast<unsigned>(Command::kCalibrate);
+constexpr unsigned kCompare = static_cast<unsigned>(Command::kCompare);
+constexpr unsigned kReport = static_cast<unsigned>(Command::kReport);
+constexpr unsigned kSolving = kPlan | kEvaluate | kSimulate | kCompare | kReport;
 constexpr unsigned kDescribing = kSolving | kInspect;
 constexpr unsigned kResume = static_cast<unsigned>(Command::kResume);
+constexpr unsigned kImport = static_cast<unsigned>(Command::kImport);
 constexpr unsigned kExport = static_cast<unsigned>(Command::kExport);
 constexpr unsigned kOnCluster = kSolving | kExport;
 constexpr unsigned kSearching = kPlan | kResume;
@@ -45,20 +51,54 @@ constexpr std::string_view kModel = "What is assumed";
 constexpr std::string_view kQuestions = "Questions beside the plan";
 constexpr std::string_view kRun = "Run and output";
 
-std::vector<std::string> attention_names() { return {"fused", std::string(kUnfused)}; }
+std::vector<std::string> loss_names() { return {"cauchy", "huber"}; }
 
-constexpr std::array<Option, 84> kOptions{{
+std::vector<std::string> unknown_names() { return {"error", "memory-bound"}; }
+std::vector<std::string> attention_names() {
+  return {"fused", "flash1", "flash2", std::string(kUnfused)};
+}
+
+constexpr std::array<Option, 108> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
-     kDescribing, Text{&Flags::model}},
+     kDescribing | kExport, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
      "", kDescribing, Text{&Flags::graph}},
     {"cluster", "", "FILE", kInputs, "machine: a nestplan.cluster/1 file", "",
-     kDescribing | kExport, Text{&Flags::cluster}},
+     kDescribing | kExport | kCalibrate | kImport, Text{&Flags::cluster}},
+    {"device", "", "FILE", kInputs,
+     "accelerator: a nestplan.device/1 file (that of the --cluster, or of its generation)", "",
+     kCalibrate | kImport, Text{&Flags::device}},
+    {"format", "", "NAME", kInputs, "of FILE: onnx, fx, chakra (what it looks like)", "", kImport,
+     Choice{&Flags::format, importers::format_names}},
+    {"dim", "", "NAME=N,…", kInputs,
+     "sizes of the symbolic axes of an ONNX model, but for the first axis of its first input: that "
+     "is the micro-batch",
+     "", kImport, WordList{&Flags::dim}},
+    {"micro-batch", "", "N,…", kInputs,
+     "sequences per micro-batch, a strategy each (those of FILE, or 1 where it leaves them open)",
+     "", kImport, IntegerList{&Flags::micro_batch, 1, kMost}},
+    {"tp", "", "N,…", kInputs,
+     "tensor-parallel degrees, a strategy each; of a trace: the one that it was taken with", "1",
+     kImport, IntegerList{&Flags::tp, 1, kMost}},
+    {"granularity", "", "NAME", kInputs,
+     "what is one layer: operator (with what is fused into it), or block (of a module path)",
+     "block", kImport, Text{&Flags::granularity}},
+    {"unknown", "", "WHAT", kInputs,
+     "operators that are not known: error, or memory-bound (they only move their inputs and "
+     "outputs)",
+     "error", kImport, Choice{&Flags::unknown, unknown_names}},
+    {"tensor-bytes", "", "SIZE", kInputs,
+     "of a trace: what a computation puts out, where the trace does not tell", "", kImport,
+     Size{&Flags::tensor_bytes}},
+    {"runs", "", "FILE", kInputs, "measured iterations, a table as CSV (see below)", "", kCalibrate,
+     Text{&Flags::runs}},
+    {"layers", "", "FILE", kInputs, "measured times of layers, a table as CSV (see below)", "",
+     kCalibrate, Text{&Flags::layers}},
     {"global-batch", "", "N", kInputs, "sequences per iteration", "", kSolving,
      Integer{&Flags::global_batch, 1}},
     {"seq", "", "N", kInputs,
      "tokens per sequence (--model: 4096 or the model's longest; --graph: to count tokens)", "",
-     kDescribing, Integer{&Flags::seq, 1}},
+     kDescribing | kExport, Integer{&Flags::seq, 1}},
     {"tokens", "", "PART=N,…", kInputs,
      "tokens per sample of a model's other parts: decoder, vision, audio, text", "", kDescribing,
      Text{&Flags::tokens}},
@@ -105,7 +145,7 @@ constexpr std::array<Option, 84> kOptions{{
     {"target", "", "NAME", kSpace,
      "the framework that will run the plan, whose rules hold, see inspect --rules (any, or the "
      "plan's)",
-     "", kSolving, Choice{&Flags::target, targets::rule_set_names}},
+     "", kSolving | kCalibrate, Choice{&Flags::target, targets::rule_set_names}},
     {"allow-uneven-batch", "", "", kSpace,
      "the batch need not divide; the last micro-batches are then partly empty", "", kSolving,
      Switch{&Flags::allow_uneven_batch}},
@@ -113,6 +153,11 @@ constexpr std::array<Option, 84> kOptions{{
      "the framework shall not overlap transfers between stages with computation, for rules that "
      "ask",
      "", kSolving, Switch{&Flags::no_transfer_overlap}},
+    {"overlap", "", "WHAT=SHARE,…", kSpace,
+     "communication that runs beside computation, as shares from 0 to 1: tensor, context (of a "
+     "ring), expert, shards (ZeRO), sync, pipeline (with --vpp); none first: nothing else (as the "
+     "target usually does, see inspect --rules, or as in the plan)",
+     "", kSolving | kCalibrate, WordList{&Flags::overlap}},
 
     {"slice", "", "4x4x8", kMachine,
      "of a torus or mesh: use a part of so many devices per dimension, which must not cut hosts",
@@ -168,14 +213,16 @@ constexpr std::array<Option, 84> kOptions{{
     {"state-bytes", "", "W,G,O", kModel, "bytes per parameter: weight, gradient, optimizer",
      "2,4,12", kSolving, RealList{&Flags::state_bytes, 3}},
     {"attention", "", "NAME", kModel,
-     "of a --model: fused, or unfused with the scores of all pairs in memory (fused)", "", kSolving,
-     Choice{&Flags::attention, attention_names}},
+     "of a --model: fused by the device's own kernels, by FlashAttention 1 or 2 (flash1, flash2), "
+     "or "
+     "unfused with the scores of all pairs in memory (fused)",
+     "", kSolving | kImport, Choice{&Flags::attention, attention_names}},
     {"no-sequence-parallel", "", "", kModel,
      "every device of a tensor-parallel group holds all tokens of a --model between its operators",
-     "", kSolving, Switch{&Flags::no_sequence_parallel}},
+     "", kSolving | kExport, Switch{&Flags::no_sequence_parallel}},
     {"vocabulary-multiple", "", "N", kModel,
-     "the vocabulary of a --model is padded to a multiple of this times tp (128)", "", kSolving,
-     Integer{&Flags::vocabulary_multiple, 1}},
+     "the vocabulary of a --model is padded to a multiple of this times tp (128)", "",
+     kSolving | kExport, Integer{&Flags::vocabulary_multiple, 1}},
     {"logit-bytes", "", "B", kModel,
      "bytes alive at once for every logit of a --model during the loss: 10 for an ordinary cross "
      "entropy (6, or 8 at 32 bits: Megatron-LM)",
@@ -196,8 +243,8 @@ constexpr std::array<Option, 84> kOptions{{
      "of the memory, left free for fragmentation (--model: 6%, or 10% with experts that take all "
      "tokens sent to them; --graph: 0%)",
      "", kSolving, Percent{&Flags::memory_margin}},
-    {"precision", "", "NAME", kModel, "which of the device's peak rates counts", "bf16", kSolving,
-     Text{&Flags::precision}},
+    {"precision", "", "NAME", kModel, "which of the device's peak rates counts", "bf16",
+     kSolving | kExport | kImport, Text{&Flags::precision}},
 
     {"fewest-devices", "", "", kQuestions,
      "the fewest of the first devices on which a plan fits, with the best plan there", "", kPlan,
@@ -212,8 +259,21 @@ constexpr std::array<Option, 84> kOptions{{
      "after the plan, what more memory and every restriction less would bring", "", kPlan,
      Switch{&Flags::what_if}},
     {"top", "", "K", kQuestions,
-     "the K best plans that differ in micro-batch, dp, pp, vpp, tp, cp or ep, and what each loses",
+     "the K best plans that differ in micro-batch, dp, pp, vpp, tp, cp or ep, what each loses, and "
+     "how far costs may be off before another of them is the best",
      "", kPlan, Integer{&Flags::top, 1}},
+    {"explain", "", "", kQuestions,
+     "after the plan, why it is this one: what binds, what every neighbour loses, and how far "
+     "costs "
+     "may be off before another strategy is the best",
+     "", kPlan, Switch{&Flags::explain}},
+    {"pareto", "", "", kQuestions,
+     "the plans that trade time, memory and devices for each other (of --device-counts, or all "
+     "devices, half of them and so on)",
+     "", kPlan, Switch{&Flags::pareto}},
+    {"pareto-points", "", "N", kQuestions,
+     "with --pareto: at most so many plans for each number of devices (12)", "", kPlan,
+     Integer{&Flags::pareto_points, 2}},
 
     {"rules", "", "", kRun, "list the rules of frameworks, with their sources", "", kInspect,
      Switch{&Flags::rules}},
@@ -221,7 +281,9 @@ constexpr std::array<Option, 84> kOptions{{
      Choice{&Flags::target, targets::rule_set_names}},
     {"to", "", "FORMAT", kRun,
      "placement (JSON), csv, rankfile or hostfile (Open MPI), slurm-hosts (for SLURM_HOSTFILE), "
-     "slurm (a batch script)",
+     "slurm (a batch script); settings of a framework: megatron (Megatron-LM's arguments), bridge "
+     "(overrides for Megatron-Bridge and NeMo), deepspeed (JSON), torchtitan (TOML), maxtext "
+     "(YAML)",
      "placement", kExport, Choice{&Flags::to, export_format_names}},
     {"rank-order", "", "ORDER", kRun,
      "how the framework numbers its ranks, the fastest index first: tp-cp-ep-dp-pp (Megatron-LM, "
@@ -232,11 +294,14 @@ constexpr std::array<Option, 84> kOptions{{
      Text{&Flags::hosts}},
     {"groups", "", "", kRun, "with --to placement: list all groups of ranks as well", "", kExport,
      Switch{&Flags::groups}},
+    {"nearest", "", "", kRun,
+     "with --to a framework: where it cannot be told the plan, take what comes nearest, and say so",
+     "", kExport, Switch{&Flags::nearest}},
     {"trace", "", "FILE", kRun,
      "write every step there, for ui.perfetto.dev or chrome://tracing (-: to stdout, alone)", "",
      kSimulate, Text{&Flags::trace}},
     {"time-limit", "", "SECONDS", kRun, "stop then with the best plan so far (exit code 4)", "",
-     kSearching, Duration{&Flags::time_limit}},
+     kSearching | kCompare, Duration{&Flags::time_limit}},
     {"checkpoint", "", "FILE", kRun,
      "save the search there, and go on from what is there if it is the same search", "", kPlan,
      Text{&Flags::checkpoint}},
@@ -245,7 +310,7 @@ constexpr std::array<Option, 84> kOptions{{
     {"grid", "", "GxDxS", kRun,
      "ranks: G groups that take configurations, each of D shares of the downsets x S blocks of the "
      "depths (chosen)",
-     "", kSearching, Text{&Flags::grid}},
+     "", kSearching | kCompare, Text{&Flags::grid}},
     {"ranks-per-job", "", "N", kRun,
      "ranks that work on one job together (1, or more where there are more ranks than jobs)", "",
      kBatch, Integer{&Flags::ranks_per_job, 1}},
@@ -254,27 +319,46 @@ constexpr std::array<Option, 84> kOptions{{
      "only every N-th job, from the I-th (1 to N) on: one task of a job array", "", kBatch,
      Text{&Flags::task}},
     {"single-process", "", "", kRun, "one process is meant, whatever the batch system says", "",
-     kSearching | kBatch, Switch{&Flags::single_process}},
+     kSearching | kBatch | kCompare, Switch{&Flags::single_process}},
     {"output", "o", "FILE", kRun, "write the plan there as nestplan.plan/1 (- is stdout)", "",
      kPlan | kEvaluate | kResume, Text{&Flags::output}},
-    {"output", "o", "FILE", kRun, "write there (-, the default, is stdout)", "", kExport,
-     Text{&Flags::output}},
+    {"output", "o", "FILE", kRun, "write there (-, the default, is stdout)", "",
+     kExport | kImport | kReport, Text{&Flags::output}},
     {"output", "o", "DIR", kRun,
      "write every plan there as NAME.plan.json, and what is finished as NAME.done.json", "", kBatch,
      Text{&Flags::output}},
-    {"csv", "", "FILE", kRun, "write the summary there as CSV (- is stdout)", "", kBatch,
+    {"output", "o", "FILE", kRun, "write the device there as nestplan.device/1 (- is stdout)", "",
+     kCalibrate, Text{&Flags::output}},
+    {"loss", "", "NAME", kRun, "how little outliers count: cauchy (hardly), huber (less)", "cauchy",
+     kCalibrate, Choice{&Flags::loss, loss_names}},
+    {"folds", "", "N", kRun, "parts of the measurements that are held out in turn", "5", kCalibrate,
+     Integer{&Flags::folds, 2}},
+    {"methods", "", "NAME,…", kRun, "only these: nestplan, manual, mcmc, phaze, alpa, mist", "",
+     kCompare, ChoiceList{&Flags::methods, compared_methods}},
+    {"seed", "", "N", kRun, "of the random numbers of mcmc", "1", kCompare,
+     Integer{&Flags::seed, 0}},
+    {"mcmc-steps", "", "N", kRun, "proposals that mcmc may make", "5000", kCompare,
+     Integer{&Flags::mcmc_steps, 1}},
+    {"csv", "", "FILE", kRun, "with --pareto: write its plans there as CSV (- is stdout)", "",
+     kPlan, Text{&Flags::csv}},
+    {"csv", "", "FILE", kRun, "write the summary there as CSV (- is stdout)", "", kBatch | kCompare,
      Text{&Flags::csv}},
+    {"svg", "", "FILE", kRun, "draw the throughputs there as SVG (- is stdout)", "", kCompare,
+     Text{&Flags::svg}},
     {"config", "", "FILE", kRun, "options from the file's [plan] section; flags win", "", kPlan,
      Text{&Flags::config}},
     {"dump-config", "", "", kRun, "print the options as a file for --config, and stop", "", kPlan,
      Switch{&Flags::dump_config}},
-    {"json", "", "", kRun, "print JSON instead of text", "", kAll, Switch{&Flags::json}},
+    {"json", "", "", kRun, "print JSON instead of text", "", (kAll & ~kReport) | kCalibrate,
+     Switch{&Flags::json}},
     {"verbose", "v", "", kRun, "print every stage, and how the search went", "",
-     kDescribing | kResume, Switch{&Flags::verbose}},
+     (kDescribing & ~kReport & ~kCompare) | kResume, Switch{&Flags::verbose}},
+    {"verbose", "v", "", kRun, "print plans and reasons in full", "", kCompare,
+     Switch{&Flags::verbose}},
     {"verbose", "v", "", kRun, "print reasons in full, and remarks on the inputs of every job", "",
      kBatch, Switch{&Flags::verbose}},
-    {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "", kAll | kExport,
-     Switch{&Flags::quiet}},
+    {"quiet", "q", "", kRun, "no progress and no remarks on stderr", "",
+     kAll | kExport | kCalibrate | kImport, Switch{&Flags::quiet}},
 }};
 
 std::vector<std::string> split_at_commas(const std::vector<std::string>& values) {

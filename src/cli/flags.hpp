@@ -18,7 +18,11 @@ enum class Command : unsigned {
   kBatch = 8,
   kResume = 16,
   kExport = 32,
-  kSimulate = 64
+  kSimulate = 64,
+  kCalibrate = 128,
+  kCompare = 256,
+  kReport = 512,
+  kImport = 1024
 };
 
 /// The `--attention` that is not the default.
@@ -49,6 +53,7 @@ struct Flags {
   bool per_stage_strategies = false;
   bool allow_uneven_batch = false;
   bool no_transfer_overlap = false;
+  std::vector<std::string> overlap;
   std::optional<std::string> target;
   // what stages may hold
   std::string slice;
@@ -76,6 +81,9 @@ struct Flags {
   bool weak = false;
   bool what_if = false;
   std::optional<std::int64_t> top;
+  bool explain = false;
+  bool pareto = false;
+  std::optional<std::int64_t> pareto_points;
   // how a model is split and profiled
   std::vector<std::string> context_form;
   std::vector<std::int64_t> etp;
@@ -96,6 +104,13 @@ struct Flags {
   std::vector<std::string> only;
   std::string task;
   std::string csv;
+  std::string svg;
+  std::string device, runs, layers;  ///< measured
+  std::optional<std::string> loss;
+  std::optional<std::int64_t> folds;
+  std::vector<std::string> methods;  ///< compared; none: all
+  std::optional<std::int64_t> seed;
+  std::optional<std::int64_t> mcmc_steps;
   std::string config;
   bool dump_config = false;
   bool rules = false;
@@ -103,7 +118,12 @@ struct Flags {
   std::optional<std::string> rank_order;
   std::string hosts;
   bool groups = false;
+  bool nearest = false;
   std::string trace;
+  std::optional<std::string> format;   ///< of a file to import
+  std::optional<std::string> unknown;  ///< operators
+  std::vector<std::string> dim;
+  std::optional<double> tensor_bytes;
   bool json = false;
   bool verbose = false;
   bool quiet = false;

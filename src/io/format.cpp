@@ -15,7 +15,8 @@ std::string detect_format(const std::filesystem::path& path) {
 std::string detect_format(std::string_view text, const std::string& file) {
   const Document document(text, file);
   const Field root = document.root();
-  const std::vector<std::string> known{kClusterFormat, kGraphFormat, kPlanFormat, kBatchFormat};
+  const std::vector<std::string> known{kClusterFormat, kGraphFormat, kPlanFormat, kBatchFormat,
+                                       kDeviceFormat};
   if (const auto format = root.find("format")) {
     const std::string name = format->text();
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;

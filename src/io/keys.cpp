@@ -1,6 +1,20 @@
 #include "nestplan/io/keys.hpp"
 
+#include "nestplan/model/device.hpp"
+
 namespace nestplan::io {
+namespace {
+
+/// Of an object `name` with the parameters of a device's model.
+KeySet parameter_keys(const char* name) {
+  KeySet keys{name, {}, {}};
+  for (const model::DeviceParameter& parameter : model::device_parameters()) {
+    keys.optional.emplace_back(parameter.name);
+  }
+  return keys;
+}
+
+}  // namespace
 
 namespace graph_keys {
 const KeySet kGraph{
@@ -23,16 +37,29 @@ const KeySet kDimensions{"dimensions",
                           "experts", "expert_ffn", "encoder_blocks"}};
 }  // namespace graph_keys
 
+namespace device_keys {
+const KeySet kDevice{
+    "",
+    {"format", "name", "memory", "peak"},
+    {"provenance", "reserved", "memory_bandwidth", "model", "uncertainty", "sources"}};
+const KeySet kModel = parameter_keys("model");
+}  // namespace device_keys
+
 namespace cluster_keys {
 const KeySet kCluster{
     "",
     {"format", "name", "device", "network"},
     {"provenance", "host_memory", "hosts", "devices_per_host", "other_devices", "unavailable"}};
 const KeySet kOtherDevice{"otherDevice",
-                          {"name", "memory", "peak"},
-                          {"reserved", "memory_bandwidth", "speed", "hosts", "devices", "places"}};
+                          {},
+                          {"name", "memory", "peak", "reserved", "memory_bandwidth", "speed",
+                           "file", "model", "hosts", "devices", "places"}};
 const KeySet kUnavailable{"unavailable", {}, {"hosts", "devices", "places"}};
-const KeySet kDevice{"device", {"name", "memory", "peak"}, {"reserved", "memory_bandwidth"}};
+const KeySet kDevice{
+    "device", {"name", "memory", "peak"}, {"reserved", "memory_bandwidth", "model"}};
+const KeySet kDeviceOfFile{
+    "deviceOfFile", {"file"}, {"name", "memory", "peak", "reserved", "memory_bandwidth", "model"}};
+const KeySet kDeviceModel = parameter_keys("deviceModel");
 const KeySet kNetwork{"network", {"kind", "levels"}, {"collectives", "devices"}};
 const KeySet kLevel{
     "level",
@@ -59,10 +86,10 @@ namespace plan_keys {
 const KeySet kPlan{
     "",
     {"format", "strategy", "stages"},
-    {"status",        "reason",    "objective",  "model",   "cluster", "iteration_time_s",
-     "lower_bound_s", "gap",       "throughput", "batch",   "devices", "time_split",
-     "target",        "shortfall", "vocabulary", "restart", "remarks", "fewest_devices",
-     "what_if",       "top",       "placement",  "search"}};
+    {"status",        "reason",    "objective",  "model",       "cluster",   "iteration_time_s",
+     "lower_bound_s", "gap",       "throughput", "batch",       "devices",   "time_split",
+     "target",        "shortfall", "vocabulary", "restart",     "remarks",   "fewest_devices",
+     "what_if",       "top",       "margins",    "explanation", "placement", "search"}};
 const KeySet kThroughput{
     "throughput",
     {},
@@ -70,7 +97,8 @@ const KeySet kThroughput{
 const KeySet kStrategy{
     "strategy",
     {"dp"},
-    {"dp_inner", "dp_outer", "pp", "vpp", "micro_batch", "microbatches", "schedule"}};
+    {"dp_inner", "dp_outer", "pp", "vpp", "micro_batch", "microbatches", "schedule", "overlap"}};
+const KeySet kOverlap{"overlap", {}, {"tensor", "context", "expert", "shards", "sync", "pipeline"}};
 const KeySet kBatch{"batch", {}, {"global_batch", "tokens"}};
 const KeySet kDevices{"devices", {}, {"total", "used", "idle"}};
 const KeySet kStage{"stage",
@@ -80,7 +108,8 @@ const KeySet kStage{"stage",
 const KeySet kTime{"time",
                    {},
                    {"total_s", "forward_s", "backward_s", "recompute_s", "receive_s",
-                    "gradient_receive_s", "zero_s", "sync_s", "collective_s", "tie_s"}};
+                    "gradient_receive_s", "zero_s", "sync_s", "collective_s", "tie_s", "hidden_s",
+                    "hidden_transfer_s", "hidden_sync_s"}};
 const KeySet kMemory{
     "memory",
     {},
@@ -126,14 +155,17 @@ std::vector<KeySet> known_keys(const std::string& format) {
   }
   if (format == kClusterFormat) {
     using namespace cluster_keys;
-    return {kCluster, kDevice, kOtherDevice, kUnavailable, kNetwork, kLevel, kTorus,     kDimension,
-            kSlices,  kLinks,  kLinkDevice,  kLink,        kMatrix,  kSlurm, kSlurmLevel};
+    return {kCluster,    kDevice, kDeviceOfFile, kDeviceModel, kOtherDevice, kUnavailable,
+            kNetwork,    kLevel,  kTorus,        kDimension,   kSlices,      kLinks,
+            kLinkDevice, kLink,   kMatrix,       kSlurm,       kSlurmLevel};
   }
+  if (format == kDeviceFormat) return {device_keys::kDevice, device_keys::kModel};
   if (format == kPlanFormat) {
     using namespace plan_keys;
-    return {kPlan,   kThroughput, kStrategy, kBatch,      kDevices,   kStage,     kTime,
-            kMemory, kTarget,     kSetting,  kVocabulary, kShortfall, kRestart,   kFewestDevices,
-            kTooFew, kWhatIf,     kTop,      kTimeSplit,  kSearch,    kPlacement, kPlacedGroups};
+    return {kPlan,    kThroughput,    kStrategy,     kBatch,   kDevices,    kStage,
+            kTime,    kMemory,        kTarget,       kSetting, kVocabulary, kShortfall,
+            kRestart, kFewestDevices, kTooFew,       kWhatIf,  kTop,        kTimeSplit,
+            kSearch,  kPlacement,     kPlacedGroups, kOverlap};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "io/json.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/targets/overlap.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -156,6 +157,11 @@ class PlanReader {
     if (const auto schedule = field.find("schedule")) {
       plan_.schedule = schedule->named(model::parse_schedule);
     }
+    if (const auto overlap = field.find("overlap")) check_overlap(*overlap);
+  }
+
+  static void check_overlap(const Field& field) {
+    for (const auto& [name, share] : field.expect(plan_keys::kOverlap).members()) share.number(1);
   }
 
   void derive_inner(const Field& field, std::int64_t outer) {
@@ -429,14 +435,23 @@ class PlanWriter {
 
   Output strategy() const {
     const model::PlanStrategy& s = plan_.strategy;
-    return {{"dp", s.dp},
-            {"dp_inner", s.dp_inner},
-            {"dp_outer", s.dp_outer},
-            {"pp", s.pp},
-            {"vpp", s.vpp},
-            {"micro_batch", s.micro_batch},
-            {"microbatches", s.microbatches},
-            {"schedule", model::to_string(s.schedule)}};
+    Output out{{"dp", s.dp},
+               {"dp_inner", s.dp_inner},
+               {"dp_outer", s.dp_outer},
+               {"pp", s.pp},
+               {"vpp", s.vpp},
+               {"micro_batch", s.micro_batch},
+               {"microbatches", s.microbatches},
+               {"schedule", model::to_string(s.schedule)}};
+    // A reader takes what is usual with the target where nothing is said.
+    const bool usual =
+        s.overlap.none() && (!target_ || targets::default_overlap(target_->name).none());
+    if (!usual) {
+      for (const auto& [name, share] : model::kOverlapTerms) {
+        out["overlap"][name] = number_to_json(s.overlap.*share);
+      }
+    }
+    return out;
   }
 
   Output shortfall() const {
@@ -535,16 +550,23 @@ class PlanWriter {
   }
 
   static Output stage_time(const model::StageTime& t) {
-    return {{"total_s", number_to_json(t.total_s)},
-            {"forward_s", number_to_json(t.forward_s)},
-            {"backward_s", number_to_json(t.backward_s)},
-            {"recompute_s", number_to_json(t.recompute_s)},
-            {"receive_s", number_to_json(t.receive_s)},
-            {"gradient_receive_s", number_to_json(t.gradient_receive_s)},
-            {"zero_s", number_to_json(t.zero_s)},
-            {"sync_s", number_to_json(t.sync_s)},
-            {"collective_s", number_to_json(t.collective_s)},
-            {"tie_s", number_to_json(t.tie_s)}};
+    Output out{{"total_s", number_to_json(t.total_s)},
+               {"forward_s", number_to_json(t.forward_s)},
+               {"backward_s", number_to_json(t.backward_s)},
+               {"recompute_s", number_to_json(t.recompute_s)},
+               {"receive_s", number_to_json(t.receive_s)},
+               {"gradient_receive_s", number_to_json(t.gradient_receive_s)},
+               {"zero_s", number_to_json(t.zero_s)},
+               {"sync_s", number_to_json(t.sync_s)},
+               {"collective_s", number_to_json(t.collective_s)},
+               {"tie_s", number_to_json(t.tie_s)}};
+    const auto add_hidden = [&out](const char* key, double seconds) {
+      if (seconds > 0) out[key] = number_to_json(seconds);
+    };
+    add_hidden("hidden_s", t.hidden_s);
+    add_hidden("hidden_transfer_s", t.hidden_transfer_s);
+    add_hidden("hidden_sync_s", t.hidden_sync_s);
+    return out;
   }
 
   Output time_split() const {

@@ -452,6 +452,7 @@ const std::map<std::string, Effect>& effects() {
        {"model",
         {"--target", "megatron", "--pp", "2", "--vpp", "2", "--dp", "1", "--tp", "4"},
         {"--no-transfer-overlap"}}},
+      {"overlap", {"model", {"--tp", "2"}, {"--overlap", "tensor=0.5"}}},
       {"slice", {"model", {}, {"--slice", "2x2"}, "torus.json"}},
       {"nodelist", {"model", {}, {"--nodelist", "n[0-3]"}, "racks.json"}},
       {"exclude", {"model", {}, {"--exclude", "n5"}, "racks.json"}},
@@ -487,6 +488,9 @@ const std::map<std::string, Effect>& effects() {
       {"weak", {"model", {"--device-counts", "2,4"}, {"--weak"}}},
       {"what-if", {"model", {}, {"--what-if"}}},
       {"top", {"model", {}, {"--top", "2"}}},
+      {"explain", {"model", {}, {"--explain"}}},
+      {"pareto", {"model", {}, {"--pareto"}}},
+      {"pareto-points", {"model", {"--pareto"}, {"--pareto-points", "2"}}},
       {"global-batch", {"model", {}, {"--global-batch", "128"}}},
       {"tokens", {"towers", {}, {"--tokens", "decoder=64"}}},
   };
@@ -499,7 +503,7 @@ const std::set<std::string>& elsewhere() {
   static const std::set<std::string> names{
       "model",   "graph",          "cluster", "time-limit", "checkpoint",  "checkpoint-every",
       "grid",    "single-process", "output",  "config",     "dump-config", "json",
-      "verbose", "quiet"};
+      "verbose", "quiet",          "csv"};
   return names;
 }
 

@@ -68,6 +68,28 @@ model::Plan finished_plan() {
   return plan;
 }
 
+TEST(PlanFile, SaysWhatRunsBesideComputation) {
+  model::Plan plan = finished_plan();
+  const auto written = [&](const std::optional<PlanTarget>& target) {
+    return Json::parse(plan_to_json(plan, graph(), cluster(), {}, target, {}));
+  };
+  EXPECT_FALSE(written({})["strategy"].contains("overlap"));
+  EXPECT_FALSE(written({})["stages"][0]["time"].contains("hidden_s"));
+  const PlanTarget megatron{"megatron", "", {}};
+  EXPECT_EQ(written(megatron)["strategy"]["overlap"]["sync"], 0) << "not what is usual there";
+  plan.strategy.overlap.sync = 0.5;
+  plan.stages[0].time.hidden_sync_s = 0.25;
+  const Json document = written({});
+  EXPECT_EQ(document["strategy"]["overlap"]["sync"], 0.5);
+  EXPECT_EQ(document["strategy"]["overlap"]["tensor"], 0);
+  EXPECT_EQ(document["stages"][0]["time"]["hidden_sync_s"], 0.25);
+}
+
+TEST(PlanFile, SharesAreFromNoneToAll) {
+  expect_contains(error_with("/strategy/overlap", {{"sync", 1.5}}), "strategy.overlap.sync: ");
+  expect_contains(error_with("/strategy/overlap", {{"synch", 1}}), "did you mean \"sync\"");
+}
+
 TEST(PlanFile, ReadsAPlanByHand) {
   const model::PartialPlan plan = parse(test::sample_plan());
   EXPECT_EQ(plan.dp, 4);

@@ -20,19 +20,26 @@ extern const KeySet kGraph, kStrategy, kLayer, kCost, kCollective, kEdge, kTie, 
 
 /// Objects of a `nestplan.cluster/1` document.
 namespace cluster_keys {
-extern const KeySet kCluster, kDevice, kOtherDevice, kUnavailable, kNetwork, kLevel, kTorus,
-    kDimension, kSlices, kLinks, kLinkDevice, kLink, kMatrix, kSlurm, kSlurmLevel;
+extern const KeySet kCluster, kDevice, kDeviceOfFile, kDeviceModel, kOtherDevice, kUnavailable,
+    kNetwork, kLevel, kTorus, kDimension, kSlices, kLinks, kLinkDevice, kLink, kMatrix, kSlurm,
+    kSlurmLevel;
+}
+
+/// Objects of a `nestplan.device/1` document.
+namespace device_keys {
+extern const KeySet kDevice, kModel;
 }
 
 /// Objects of a `nestplan.plan/1` document.
 namespace plan_keys {
-extern const KeySet kPlan, kThroughput, kStrategy, kBatch, kDevices, kStage, kTime, kMemory,
-    kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf, kTop,
-    kTimeSplit, kSearch, kPlacement, kPlacedGroups;
+extern const KeySet kPlan, kThroughput, kStrategy, kOverlap, kBatch, kDevices, kStage, kTime,
+    kMemory, kTarget, kSetting, kVocabulary, kShortfall, kRestart, kFewestDevices, kTooFew, kWhatIf,
+    kTop, kTimeSplit, kSearch, kPlacement, kPlacedGroups;
 }
 
 inline constexpr const char* kGraphFormat = "nestplan.graph/1";
 inline constexpr const char* kClusterFormat = "nestplan.cluster/1";
+inline constexpr const char* kDeviceFormat = "nestplan.device/1";
 inline constexpr const char* kPlanFormat = "nestplan.plan/1";
 inline constexpr const char* kBatchFormat = "nestplan.batch/1";
 
