@@ -5,6 +5,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -39,6 +40,23 @@ bool is_known(const onnx::TypeProto& type) {
     if (!dim.has_dim_value()) return false;
   }
   return true;
+}
+
+/// Sizes that ONNX's inference divides by without a look.
+void check_sizes(const onnx::NodeProto& node, int index, const std::string& file) {
+  constexpr std::array<std::string_view, 5> kSizes{"blocksize", "dilations", "group",
+                                                   "kernel_shape", "strides"};
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (std::find(kSizes.begin(), kSizes.end(), attribute.name()) == kSizes.end()) continue;
+    std::vector<std::int64_t> values(attribute.ints().begin(), attribute.ints().end());
+    if (attribute.has_i()) values.push_back(attribute.i());
+    for (const std::int64_t value : values) {
+      if (value >= 1 && value <= kMost) continue;
+      throw InvalidInput(fmt::format("{}: {}: {}: {} is not between 1 and 2^31", file,
+                                     titled(node, index), attribute.name(), value));
+    }
+  }
 }
 
 class ShapeInference {
@@ -97,6 +115,7 @@ class ShapeInference {
 
   /// What inference does not know may be declared.
   void infer(onnx::NodeProto& node, int index) {
+    check_sizes(node, index, file_);
     onnx::shape_inference::InferenceContextImpl context(node, types_, constants_, {});
     const onnx::OpSchema* schema =
         is_standard(node) ? onnx::OpSchemaRegistry::Schema(node.op_type(), opset_, "") : nullptr;

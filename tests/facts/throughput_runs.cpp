@@ -100,7 +100,6 @@ model::Overlap overlap_of(const std::string& source, const Run& run) {
     overlap.tensor = run.architecture.moe ? 0 : kHiddenInBlocks;
   } else if (source == "llmfoundry" || source == "torchtitan") {
     overlap = targets::default_overlap("torchtitan");
-    overlap.shards = kHiddenInBlocks;
   }
   return overlap;
 }

@@ -234,6 +234,16 @@ TEST(Onnx, ShapesThatDoNotFitNameTheNode) {
   EXPECT_TRUE(has(message, "/down/MatMul")) << message;
 }
 
+TEST(Onnx, StridesOfNothingAreRefused) {
+  onnx::ModelProto model = parsed(test::sample("convnet.onnx"));
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.name() == "strides") attribute.set_ints(0, 0);
+    }
+  }
+  EXPECT_TRUE(has(complaint(model), "strides: 0 is not between 1 and 2^31"));
+}
+
 TEST(Onnx, EmptyTensorsAreRefused) {
   const std::string message = complaint_after([](onnx::ModelProto& m) {
     m.mutable_graph()->mutable_initializer(0)->set_dims(1, 0);
