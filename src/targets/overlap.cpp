@@ -24,9 +24,10 @@ constexpr HiddenByDefault kDeepSpeed[] = {
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py (overlap_comm_valid)"},
 };
 
-// Async tensor parallelism is off unless asked for. Half of the traffic of shards shows in published
-// runs of fully sharded models (tests/facts/throughput_runs.cpp): the first and the last part of a
-// step have nothing to hide behind, and collectives take multiprocessors from what they run beside.
+// Async tensor parallelism is off unless asked for. Half of the traffic of shards shows in
+// published runs of fully sharded models (tests/facts/throughput_runs.cpp): the first and the last
+// part of a step have nothing to hide behind, and collectives take multiprocessors from what they
+// run beside.
 constexpr HiddenByDefault kTorchtitan[] = {
     {&Overlap::shards, 0.5, "implicit prefetching of fully_shard",
      "pytorch/pytorch docs/source/distributed.fsdp.fully_shard.md; pytorch/torchtitan "
