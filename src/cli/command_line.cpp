@@ -34,7 +34,8 @@ constexpr Subcommand kSubcommands[] = {
     {Command::kExport, "export", "a plan's ranks on hosts and devices, as launchers take them"},
     {Command::kImport, "import", "a graph from an ONNX model, a torch.fx trace or a Chakra trace"},
     {Command::kReport, "report", "a page about a plan or a batch, to be read in a browser"},
-    {Command::kInspect, "inspect", "what is in a model, cluster, graph, plan or checkpoint file"},
+    {Command::kInspect, "inspect",
+     "what is in a model, cluster, device, graph, plan or checkpoint file"},
 };
 
 /// What a configuration file may set.

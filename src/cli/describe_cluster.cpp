@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/describe_device.hpp"
 #include "cli/describe_network.hpp"
 #include "cli/text.hpp"
 #include "nestplan/io/files.hpp"
@@ -210,21 +211,6 @@ std::string devices_text(const model::Cluster& cluster) {
                      util::format_count(whole.devices()));
 }
 
-std::string device_text(const model::Device& device) {
-  std::string text =
-      fmt::format("{}: {}", printable(device.name), util::format_bytes_binary(device.memory_bytes));
-  if (device.reserved_bytes > 0) {
-    text += fmt::format(" less {} reserved", util::format_bytes_binary(device.reserved_bytes));
-  }
-  if (device.memory_bandwidth > 0) {
-    text += fmt::format(" at {}", util::format_si(device.memory_bandwidth, "B/s"));
-  }
-  for (const auto& [precision, flops] : device.peak_flops) {
-    text += fmt::format(", {} {}", precision, util::format_si(flops, "FLOP/s"));
-  }
-  return text;
-}
-
 /// Available devices of each type.
 std::vector<std::int64_t> type_counts(const model::Cluster& cluster) {
   std::vector<std::int64_t> counts(idx(cluster.type_count()), 0);
@@ -292,14 +278,6 @@ std::string unavailable_text(const model::Cluster& cluster) {
   return described("unavailable",
                    fmt::format("{} of {} places: {}", util::format_count(count),
                                util::format_count(cluster.places()), ranges_text(ranges)));
-}
-
-Json device_json(const model::Device& device) {
-  return {{"name", device.name},
-          {"memory_bytes", device.memory_bytes},
-          {"reserved_bytes", device.reserved_bytes},
-          {"memory_bytes_per_s", device.memory_bandwidth},
-          {"peak_flops_per_s", device.peak_flops}};
 }
 
 Json hosts_json(const model::Cluster& cluster) {

@@ -10,6 +10,7 @@
 #include "cli/console.hpp"
 #include "cli/describe.hpp"
 #include "cli/describe_cluster.hpp"
+#include "cli/describe_device.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/keys.hpp"
 #include "nestplan/targets/targets.hpp"
@@ -25,6 +26,7 @@ Description describe_file(const std::string& path, const Flags& flags) {
   const std::string format = io::detect_format(text, path);
   if (format == "huggingface") return describe_model(path, flags);
   if (format == io::kClusterFormat) return describe_cluster(path, text);
+  if (format == io::kDeviceFormat) return describe_device(path, text);
   if (format == io::kGraphFormat) return describe_graph(path, text);
   if (format == io::kPlanFormat) return describe_plan(path, text);
   throw InvalidInput(fmt::format("{}: format: {} cannot be described", path, format));

@@ -29,6 +29,20 @@ TEST_F(InspectTest, Graph) {
   EXPECT_NE(text.find("a, b.0–1, c"), std::string::npos) << text;
 }
 
+TEST_F(InspectTest, Device) {
+  const std::string file = std::string(NESTPLAN_SOURCE_DIR) + "/inputs/devices/h100-sxm.json";
+  const Json device = inspect_json({file});
+  EXPECT_EQ(device["kind"], "device");
+  EXPECT_EQ(device["peak_flops_per_s"]["bf16"], 989e12);
+  const Json& parameter = device["parameters"]["kernel_time"];
+  EXPECT_EQ(parameter["value"], 3e-6);
+  EXPECT_EQ(parameter["relative_error"], 0.5);
+  EXPECT_NE(parameter["source"].get<std::string>().find("NVIDIA"), std::string::npos);
+  const std::string text = run({"inspect", file}).out;
+  EXPECT_NE(text.find("matmul_efficiency"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 us ± 50 %"), std::string::npos) << text;
+}
+
 TEST_F(InspectTest, BranchingGraph) {
   Json graph = small_graph();
   graph["edges"][1]["from"] = "a";  // b.0 and b.1 side by side
