@@ -193,24 +193,22 @@ model::Device with(model::Device device, const model::DeviceModel& parameters) {
   return device;
 }
 
-/// Layers in `parts` runs, embedding and head among them; the blocks in equal numbers, of which the
-/// last part has fewer if they do not divide.
+/// Layers in `parts` runs, embedding and head among them; the blocks in equal numbers, or one more
+/// in the first ones if they do not divide. No more parts than blocks.
 std::vector<std::vector<int>> equal_parts(const model::Graph& graph, std::int64_t parts) {
-  const std::int64_t blocks = graph.dimensions.blocks;
-  const std::int64_t most = (blocks + parts - 1) / parts;
+  const std::int64_t blocks = model::counted_layers(graph);
+  const std::int64_t least = blocks / parts;
+  const std::int64_t in_larger = blocks % parts * (least + 1);
+  const auto part_of = [&](std::int64_t block) {
+    return block < in_larger ? block / (least + 1) : blocks % parts + (block - in_larger) / least;
+  };
   std::vector<std::vector<int>> split(static_cast<std::size_t>(parts));
-  std::int64_t counted = 0;
+  std::int64_t block = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    const std::int64_t part = std::min(std::max<std::int64_t>(counted, 0) / most, parts - 1);
+    // What follows the last block is in its part.
+    const std::int64_t part = part_of(std::min(block, blocks - 1));
     split[static_cast<std::size_t>(part)].push_back(static_cast<int>(layer));
-    if (graph.layers[layer].counted) ++counted;
-  }
-  // what follows the last block is in its part
-  for (std::int64_t part = parts - 1; part > 0; --part) {
-    auto& last = split[static_cast<std::size_t>(part)];
-    if (!last.empty()) continue;
-    last.push_back(split[static_cast<std::size_t>(part - 1)].back());
-    split[static_cast<std::size_t>(part - 1)].pop_back();
+    if (graph.layers[layer].counted) ++block;
   }
   return split;
 }
@@ -256,8 +254,14 @@ struct Run {
 
 /// Degree of data parallelism; the degrees multiply to the devices.
 std::int64_t data_parallel(const Line& line, std::int64_t devices) {
-  const std::int64_t others =
-      line.count_or("tp", 1) * line.count_or("cp", 1) * line.count_or("pp", 1);
+  std::int64_t others = 1;
+  for (const char* column : {"tp", "cp", "pp"}) {
+    const std::int64_t degree = line.count_or(column, 1);
+    if (degree > devices / others) {
+      line.fail(column, fmt::format("{} is more than {} devices have room for", degree, devices));
+    }
+    others *= degree;
+  }
   if (devices % others != 0) {
     line.fail("devices", fmt::format("{} is no multiple of tp·cp·pp = {}", devices, others));
   }
@@ -273,6 +277,21 @@ void check_batch(const Line& line, std::int64_t step) {
   if (line.count("global_batch") % step == 0) return;
   line.fail("global_batch", fmt::format("{} is no multiple of dp·micro_batch = {}",
                                         line.text("global_batch"), step));
+}
+
+/// Interleaved stages need others, and micro-batches that are a multiple of them.
+void check_chunks(const Line& line, const Run& run, std::int64_t microbatches) {
+  if (run.vpp == 1 || (run.pp > 1 && microbatches % run.pp == 0)) return;
+  line.fail("vpp", fmt::format("{} with pp {} and {} micro-batches: interleaving takes several "
+                               "stages, and a multiple of them in micro-batches",
+                               run.vpp, run.pp, microbatches));
+}
+
+void check_parts(const Line& line, const Run& run, const model::Graph& graph) {
+  const std::int64_t blocks = model::counted_layers(graph);
+  if (run.vpp <= blocks / run.pp) return;
+  line.fail("pp",
+            fmt::format("pp·vpp is {}·{}, but the model has {} blocks", run.pp, run.vpp, blocks));
 }
 
 std::shared_ptr<Run> run_of(const Line& line, const Setting& setting, Models& models) {
@@ -295,6 +314,8 @@ std::shared_ptr<Run> run_of(const Line& line, const Setting& setting, Models& mo
   run->problem.options.overlap = setting.overlap;
   check_batch(line, run->dp * run->profile.micro_batches.front());
   run->problem.options.global_batch = line.count("global_batch");
+  check_chunks(line, *run,
+               run->problem.options.global_batch / (run->dp * run->profile.micro_batches.front()));
   run->network = network::make_network(run->problem.cluster);
   return run;
 }
@@ -313,6 +334,9 @@ double measured(const Line& line, const Run& run, const model::Graph& graph) {
 
 Sample run_sample(const Line& line, const Setting& setting, Models& models) {
   const std::shared_ptr<const Run> run = run_of(line, setting, models);
+  const model::Graph graph = line.located(
+      [&] { return cost::build_graph(*run->model, run->problem.cluster.device, run->profile); });
+  check_parts(line, *run, graph);
   const model::Plan plan =
       line.located([&] { return run->evaluate(cost::model_of(setting.cluster.device)); });
   if (!(plan.iteration_time_s > 0)) {
@@ -322,8 +346,7 @@ Sample run_sample(const Line& line, const Setting& setting, Models& models) {
   sample.where = line.where();
   sample.label = name_of(*run->model) + degrees_text(line);
   sample.group = group_of(line);
-  sample.measured_s = measured(
-      line, *run, cost::build_graph(*run->model, run->problem.cluster.device, run->profile));
+  sample.measured_s = measured(line, *run, graph);
   sample.seconds = [run](const model::DeviceModel& parameters) {
     return run->evaluate(parameters).iteration_time_s;
   };

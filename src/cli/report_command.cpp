@@ -18,6 +18,7 @@
 #include "cli/plan_report.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/report/report.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -159,6 +160,11 @@ std::optional<std::string> batch_page(const Flags& flags, const std::string& fil
 }  // namespace
 
 ExitCode run_report(const Flags& flags, const std::string& file) {
+  std::error_code absent;
+  if (std::filesystem::equivalent(flags.output, file, absent)) {
+    throw InvalidConfig(fmt::format("--output {}: is what the page is about; give it another name",
+                                    util::quoted(flags.output)));
+  }
   std::optional<io::OutputFile> output;
   if (!flags.output.empty() && !is_standard_output(flags.output)) output.emplace(flags.output);
   const std::optional<std::string> batch = batch_page(flags, file);

@@ -128,8 +128,10 @@ class Summary {
           util::precise_seconds(proof.iteration_time_s));
     }
     if (proof.status == model::Status::kOptimal) {
-      return fmt::format("proven: no plan is faster in this model (objective {})",
-                         model::to_string(plan_.objective));
+      return fmt::format(
+          "proven: no plan that its search was free to choose is faster in this model (objective "
+          "{})",
+          model::to_string(plan_.objective));
     }
     return fmt::format("stopped early: no plan is faster than {} (gap {})",
                        util::precise_seconds(proof.lower_bound_s), util::percent(proof.gap));

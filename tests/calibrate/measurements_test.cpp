@@ -55,6 +55,15 @@ TEST(Runs, ArePredictedByTheEvaluator) {
   EXPECT_LT(read[1].seconds(faster), read[1].seconds(hopper()));
 }
 
+TEST(Runs, MayHaveAnyNumberOfPartsUpToThatOfBlocks) {
+  for (const char* degrees : {"1, 1", "2, 3", "4, 3", "8, 1", "8, 3", "8, 4"}) {
+    const std::vector<Sample> read =
+        runs("model, seq, global_batch, pp, vpp, iteration_s\nllama-2-7b, 4096, 64, " +
+             std::string(degrees) + ", 12.5\n");
+    EXPECT_GT(read.front().seconds(hopper()), 0) << degrees;
+  }
+}
+
 TEST(Runs, TakeTokensPerSecondInstead) {
   const std::vector<Sample> read =
       runs("model,seq,global_batch,tokens_per_s\nllama-2-7b,4096,64,52428.8\n");
@@ -90,6 +99,13 @@ TEST(Runs, TellWhereATableIsWrong) {
   EXPECT_EQ(error(",tp", ",two"), "runs.csv:2: tp: \"two\" is not a whole number of at least 1");
   EXPECT_EQ(error(",tp", ",3"), "runs.csv:2: devices: 8 is no multiple of tp·cp·pp = 3");
   EXPECT_EQ(error(",devices", ",9"), "runs.csv:2: devices: 9, but the cluster has 8");
+  EXPECT_EQ(error(",tp,cp,pp", ",536870912,536870912,536870912"),
+            "runs.csv:2: tp: 536870912 is more than 8 devices have room for");
+  EXPECT_EQ(error(",vpp", ",2"),
+            "runs.csv:2: vpp: 2 with pp 1 and 8 micro-batches: interleaving takes several stages, "
+            "and a multiple of them in micro-batches");
+  EXPECT_EQ(error(",pp,vpp", ",2,17"),
+            "runs.csv:2: pp: pp·vpp is 2·17, but the model has 32 blocks");
   EXPECT_EQ(error(",dp", ",4"), "runs.csv:2: dp: tp·cp·pp·dp is 4, but there are 8 devices");
   EXPECT_EQ(error(",recompute", ",ful"),
             "runs.csv:2: recompute: unknown \"ful\" (did you mean \"full\"?)");

@@ -87,11 +87,20 @@ TEST_F(ReportTest, TellsWhatThePlanIs) {
     EXPECT_TRUE(has(html, "<section id=\"" + std::string(section) + "\"")) << section;
     EXPECT_TRUE(has(html, "href=\"#" + std::string(section) + "\"")) << section;
   }
-  EXPECT_TRUE(has(html, "proven: no plan is faster"));
+  EXPECT_TRUE(has(html, "proven: no plan that its search was free to choose is faster"));
   EXPECT_TRUE(has(html, "nestplan report " + path("plan.json")));
   for (const char* loads : {"<script", "<link", "<img", " src=", "@import", "url(http"}) {
     EXPECT_FALSE(has(html, loads)) << loads;
   }
+}
+
+TEST_F(ReportTest, KeepsThePlan) {
+  plan({});
+  const std::string before = read_file(path("plan.json"));
+  const Outcome outcome = run(on_small({"report", path("plan.json")}, {"-o", path("plan.json")}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(has(outcome.err, "--output")) << outcome.err;
+  EXPECT_EQ(read_file(path("plan.json")), before);
 }
 
 TEST_F(ReportTest, SameInputSameBytes) {
