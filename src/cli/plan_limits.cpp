@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/cost_terms.hpp"
 #include "cli/nothing.hpp"
@@ -100,8 +101,9 @@ std::string limits_text(const PlanLimits& limits, const model::Plan& plan) {
   text += fmt::format(". Batch: {} micro-batches leave {} of the time to the bubble",
                       util::format_count(plan.strategy.microbatches), share(plan.split.bubble_s));
   if (limits.batch_gain) {
-    text += fmt::format("; of twice the batch a sequence would take {} less",
-                        percent(*limits.batch_gain));
+    const double gain = *limits.batch_gain;
+    text += fmt::format("; of twice the batch a sequence would take {} {}", percent(std::abs(gain)),
+                        gain < 0 ? "more" : "less");
   }
   std::vector<std::string> levels;
   for (const auto& [level, gain] : limits.network_gains) {

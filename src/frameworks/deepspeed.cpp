@@ -94,6 +94,8 @@ std::string write(const Sheet& sheet) {
   out["gradient_accumulation_steps"] = r.microbatches();
   Json zero{{"stage", r.zero}};
   if (r.shard_groups > 1) zero["mics_shard_size"] = shard_size(r);
+  // On by default in stage 3 alone (overlap_comm_valid in deepspeed/runtime/zero/config.py).
+  if (r.zero >= 2) zero["overlap_comm"] = true;
   out["zero_optimization"] = std::move(zero);
   if (r.precision == "bf16" || r.precision == "fp16") out[r.precision] = {{"enabled", true}};
   if (is_automatic(r)) out["tensor_parallel"] = {{"autotp_size", r.tp}};

@@ -19,17 +19,21 @@ constexpr HiddenByDefault kMegatron[] = {
      "NVIDIA/Megatron-LM megatron/training/arguments.py (--no-overlap-p2p-communication)"},
 };
 
+// Half of the traffic of shards shows in published runs of fully sharded models by PyTorch
+// (tests/facts/throughput_runs.cpp): the first and the last part of a step have nothing to hide
+// behind, and collectives take multiprocessors from what they run beside. There are none by
+// DeepSpeed, to which the same reasons apply.
+constexpr double kOfShards = 0.5;
+
 constexpr HiddenByDefault kDeepSpeed[] = {
-    {&Overlap::shards, 1, "overlap_comm, the default of ZeRO stage 3; stage 2 has to ask for it",
+    {&Overlap::shards, kOfShards,
+     "overlap_comm, the default of ZeRO stage 3; stage 2 has to ask for it",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py (overlap_comm_valid)"},
 };
 
-// Async tensor parallelism is off unless asked for. Half of the traffic of shards shows in
-// published runs of fully sharded models (tests/facts/throughput_runs.cpp): the first and the last
-// part of a step have nothing to hide behind, and collectives take multiprocessors from what they
-// run beside.
+// Async tensor parallelism is off unless asked for.
 constexpr HiddenByDefault kTorchtitan[] = {
-    {&Overlap::shards, 0.5, "implicit prefetching of fully_shard",
+    {&Overlap::shards, kOfShards, "implicit prefetching of fully_shard",
      "pytorch/pytorch docs/source/distributed.fsdp.fully_shard.md; pytorch/torchtitan "
      "docs/fsdp.md"},
     {&Overlap::sync, 1, "reductions of fully_shard and of replicated copies on their own stream",
