@@ -31,10 +31,11 @@ constexpr DeviceModel kRelativeError{.matmul_efficiency = 0.05,
                                      .depth_ramp = 0.5};
 
 /// The shares of matrix products and of the memory bandwidth are fitted to iterations of six
-/// sources, one generation at a time. In the median they predict these within 5 % (Hopper), 6 %
-/// (Ampere) and 8 % (Blackwell), and no worse when a source is left out of the fit (one has runs on
-/// Blackwell). The shares of long attention are what isolated kernels reach (arXiv 2307.08691,
-/// arXiv 2407.08608) less a tenth. Products over unaligned rows fall back to the rate of fp32.
+/// sources, one generation at a time. In the median they predict these within 5 % (Hopper, Ampere)
+/// and 13 % (Blackwell, all of whose runs are of one source, a third of them off by more than 30
+/// %), and within 6 % the sources on Hopper and Ampere that are left out of the fit. The shares of
+/// long attention are what isolated kernels reach (arXiv 2307.08691, arXiv 2407.08608) less a
+/// tenth. Products over unaligned rows fall back to the rate of fp32.
 DeviceModel ampere() {
   DeviceModel m;
   m.matmul_efficiency = 0.80;

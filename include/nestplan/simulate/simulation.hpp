@@ -103,8 +103,8 @@ struct Simulation {
 /// contention. An iteration ends when all stages have synchronised. A stage synchronises over all
 /// pods at once, when its last backward step is done in all of them; then stages that share
 /// parameters with the first exchange gradients with it, one after the other, in the order in which
-/// Megatron-LM finalises gradients. Nothing of it overlaps with steps. The formula counts the
-/// synchronisation of the first stage alone.
+/// Megatron-LM finalises gradients. What model::Overlap hides of it is taken off beforehand, and no
+/// more runs beside steps. The formula counts the synchronisation of the first stage alone.
 ///
 /// Pods of one kind are simulated once: see PodKind.
 Simulation simulate(const Pipeline& pipeline, const network::Network& network,
