@@ -37,7 +37,8 @@ bool offers(const model::Problem& problem, const cost::PlacedStage& stage) {
 bool offers(const model::Problem& problem, const cost::PlacedPlan& plan) {
   const model::PlanOptions& options = problem.options;
   const auto stages = static_cast<std::int64_t>(plan.stages.size());
-  if (!among<std::int64_t>(options.vpp, 1) || !among_or_free(options.pp, stages) ||
+  const auto chunks = std::max<std::int64_t>(1, std::ssize(plan.stages.front().chunks));
+  if (!among(options.vpp, chunks) || !among_or_free(options.pp, stages) ||
       !among_or_free(options.dp, plan.dp) || !among_or_free(options.dp_inner, plan.dp_inner)) {
     return false;
   }

@@ -1,5 +1,6 @@
 #include "nestplan/baselines/baselines.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "baselines/search.hpp"
@@ -9,6 +10,10 @@ namespace nestplan::baselines {
 namespace {
 
 Finding find(Method method, const Task& task) {
+  const std::vector<std::int64_t>& vpp = task.problem.options.vpp;
+  if (method != Method::kPhaze && std::find(vpp.begin(), vpp.end(), 1) == vpp.end()) {
+    return {{}, "its stages are not interleaved, which --vpp demands"};
+  }
   switch (method) {
     case Method::kManual:
       return find_manual(task);

@@ -59,6 +59,7 @@ Finding find_phaze(const Task& task) {
   settings.time_limit_s = task.budget.time_limit_s;
   settings.stop_requested = [&task] { return task.clock.over(); };
   const model::Plan plan = solver::solve(flat, *network, settings);
+  if (plan.search.stopped) task.clock.over();  // by the solver's own clock, which started later
   if (plan.status == model::Status::kInfeasible) return {{}, plan.reason};
   return {judge(task, cost::placed(plan)), ""};
 }

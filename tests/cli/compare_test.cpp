@@ -64,6 +64,22 @@ TEST_F(CompareTest, EveryMethodHasARow) {
   }
 }
 
+TEST_F(CompareTest, MethodsThatDoNotInterleaveSaySo) {
+  for (const Json& row : compared({"--vpp", "2", "--pp", "2"})["rows"]) {
+    if (row["method"] == "nestplan" || row["method"] == "phaze") {
+      EXPECT_FALSE(row["iteration_time_s"].is_null()) << row;
+    } else {
+      EXPECT_TRUE(row["iteration_time_s"].is_null()) << row;
+      EXPECT_NE(row["reason"].get<std::string>().find("--vpp"), std::string::npos) << row;
+    }
+  }
+}
+
+TEST_F(CompareTest, WhatTheTimeLimitStopsIsMarked) {
+  const Json row = compared({"--methods", "phaze", "--time-limit", "0.000001"}, 4)["rows"][0];
+  EXPECT_EQ(row["stopped"], true) << row;
+}
+
 TEST_F(CompareTest, TheFirstRowIsThePlan) {
   const Json plan = Json::parse(run(on_small({"plan"}, {"--json"})).out);
   const Json own = compared({"--methods", "nestplan"})["rows"][0];
