@@ -34,5 +34,6 @@ cmake -S "$source_dir" -B "$sanitize_dir" -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DNESTPLAN_SANITIZE=ON "${common[@]}"
 cmake --build "$sanitize_dir" --target nestplan_core_tests --parallel "$(nproc)"
 NESTPLAN_SHARE=0.2 UBSAN_OPTIONS=print_stacktrace=1 \
+  LSAN_OPTIONS="suppressions=$source_dir/tests/support/leaks.supp" \
   ctest --test-dir "$sanitize_dir" --output-on-failure --no-tests=error --parallel "$(nproc)" \
   -LE '^(install|lint|mpi|slurm)$' -E '_NOT_BUILT$'
