@@ -7,10 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "nestplan/util/index.hpp"
+
 namespace nestplan::baselines {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 constexpr double kUnbounded = std::numeric_limits<double>::max();
 
@@ -160,7 +162,7 @@ double objective_s(const InterStageProgram& program, const std::vector<InterStag
   double latest = -kUnbounded;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StagePoint& point =
-        program.points[i][at(stages[i].blocks - program.least_blocks)][at(stages[i].point)];
+        program.points[i][idx(stages[i].blocks - program.least_blocks)][idx(stages[i].point)];
     slowest = std::max(slowest, point.stable_s);
     latest = std::max(latest, point.delta_s - sum);
     sum += point.stable_s;

@@ -5,6 +5,7 @@
 
 #include "baselines/row.hpp"
 #include "baselines/search.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/lists.hpp"
 
 /// What Megatron-LM's authors tell users to do (Narayanan et al., Efficient Large-Scale Language
@@ -25,7 +26,7 @@
 namespace nestplan::baselines {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 class Recipe {
  public:
@@ -84,7 +85,7 @@ class Recipe {
     std::vector<int> begins{0};
     std::int64_t before = 0;
     for (int i = 0; i < static_cast<int>(row_.size()); ++i) {
-      if (!all_alike && !graph_.layers[at(row_[at(i)])].counted) continue;
+      if (!all_alike && !graph_.layers[idx(row_[idx(i)])].counted) continue;
       const auto stage = std::ssize(begins);
       if (stage < stages && before == layers * stage / stages && before > 0) begins.push_back(i);
       ++before;
@@ -155,10 +156,10 @@ class Recipe {
 
   bool has_costs(int k) const {
     return std::all_of(graph_.layers.begin(), graph_.layers.end(),
-                       [k](const model::Layer& layer) { return layer.costs[at(k)].has_value(); });
+                       [k](const model::Layer& layer) { return layer.costs[idx(k)].has_value(); });
   }
 
-  const model::Strategy& strategy(int k) const { return graph_.strategies[at(k)]; }
+  const model::Strategy& strategy(int k) const { return graph_.strategies[idx(k)]; }
 
   const Task& task_;
   const model::Graph& graph_;

@@ -4,6 +4,7 @@
 
 #include "baselines/row.hpp"
 #include "baselines/search.hpp"
+#include "nestplan/util/index.hpp"
 
 /// Markov chain Monte Carlo over plans, as FlexFlow (Jia et al., Beyond Data and Model Parallelism
 /// for Deep Neural Networks, MLSys 2019, arXiv 1807.05358, section 6) searches strategies and as
@@ -26,7 +27,7 @@ constexpr double kBeta = 50;  ///< a plan that is 2 % slower is accepted with pr
 constexpr std::int64_t kChains = 4;
 constexpr double kSecondsPerByte = 1e-3 / 1e6;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// The same numbers from the same seed on every platform, which the distributions of the standard
 /// library do not promise.
@@ -38,7 +39,7 @@ class Chance {
   std::size_t below(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
   /// In `[low, high]`.
   std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(at(high - low + 1)));
+    return low + static_cast<std::int64_t>(below(idx(high - low + 1)));
   }
   /// In `[0, 1)`.
   double real() { return static_cast<double>(random_() >> 11) * 0x1.0p-53; }
@@ -88,12 +89,12 @@ class Chains {
     std::vector<int> usable = offered_strategies(task_.problem);
     std::erase_if(usable, [&](int k) {
       return std::any_of(graph_.layers.begin(), graph_.layers.end(),
-                         [k](const auto& layer) { return !layer.costs[at(k)].has_value(); });
+                         [k](const auto& layer) { return !layer.costs[idx(k)].has_value(); });
     });
     return usable;
   }
 
-  const model::Strategy& strategy(int k) const { return graph_.strategies[at(k)]; }
+  const model::Strategy& strategy(int k) const { return graph_.strategies[idx(k)]; }
 
   std::vector<int> strategies_for(std::int64_t micro_batch) const {
     std::vector<int> same = strategies_;
@@ -262,10 +263,10 @@ class Chains {
     const std::int64_t pod = task_.network.devices() / (plan.dp / plan.dp_inner);
     const std::int64_t most = std::min<std::int64_t>(layers_, pod / (size * plan.dp_inner));
     const auto stages = static_cast<int>(chance_.between(1, std::max<std::int64_t>(1, most)));
-    plan.stages.assign(at(stages), first);
+    plan.stages.assign(idx(stages), first);
     for (int s = 0; s < stages; ++s) {
-      plan.stages[at(s)].begin = layers_ * s / stages;
-      plan.stages[at(s)].end = layers_ * (s + 1) / stages;
+      plan.stages[idx(s)].begin = layers_ * s / stages;
+      plan.stages[idx(s)].end = layers_ * (s + 1) / stages;
     }
   }
 

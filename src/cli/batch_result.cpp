@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "cli/csv.hpp"
@@ -30,11 +29,6 @@ std::int64_t count_or_zero(const Json& value) {
 
 std::string count_text(std::int64_t count) {
   return count > 0 ? fmt::format("{}", count) : kNothing;
-}
-
-/// "8,550", "53.9".
-std::string rate_text(double rate) {
-  return rate < 1000 ? fmt::format("{:.4g}", rate) : util::format_count(std::llround(rate));
 }
 
 std::string degrees_text(const std::vector<std::int64_t>& degrees) {
@@ -109,7 +103,8 @@ std::string result_text(const JobResult& result) {
   std::string text = result.status;
   if (result.iteration_time_s) text += ", " + precise_seconds(*result.iteration_time_s);
   if (result.tokens_per_s_per_device) {
-    text += fmt::format(", {} tokens/s per device", rate_text(*result.tokens_per_s_per_device));
+    text +=
+        fmt::format(", {} tokens/s per device", util::rate_text(*result.tokens_per_s_per_device));
   }
   if (result.dp > 0) {
     text += fmt::format(", dp {} pp {} tp {}", result.dp, result.pp, degrees_text(result.tp));
@@ -134,13 +129,13 @@ std::string summary_text(const std::vector<JobResult>& results, bool in_full) {
                {"search", kRight},
                {""}});
   for (const JobResult& result : results) {
-    table.add(
-        {result.name, result.status,
-         result.iteration_time_s ? precise_seconds(*result.iteration_time_s) : kNothing,
-         result.tokens_per_s_per_device ? rate_text(*result.tokens_per_s_per_device) : kNothing,
-         count_text(result.dp), count_text(result.pp), degrees_text(result.tp),
-         result.search_s > 0 ? util::format_seconds(result.search_s) : kNothing,
-         printable(result.message)});
+    table.add({result.name, result.status,
+               result.iteration_time_s ? precise_seconds(*result.iteration_time_s) : kNothing,
+               result.tokens_per_s_per_device ? util::rate_text(*result.tokens_per_s_per_device)
+                                              : kNothing,
+               count_text(result.dp), count_text(result.pp), degrees_text(result.tp),
+               result.search_s > 0 ? util::format_seconds(result.search_s) : kNothing,
+               printable(result.message)});
   }
   return table.text(kMessage, in_full ? std::string::npos : kWidth) + counts_text(results) + "\n";
 }

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/compared_methods.hpp"
 #include "cli/csv.hpp"
 #include "cli/nothing.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/text.hpp"
+#include "nestplan/util/format.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -165,30 +167,6 @@ std::string comparison_csv(const Comparison& comparison, const Setup& setup) {
 
 namespace {
 
-/// Text as it may stand in XML.
-std::string xml_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 /// What a reader who does not see the chart is told.
 std::string description_of(const Comparison& comparison, const Setup& setup) {
   std::string text = "Samples per second by method:";
@@ -219,12 +197,13 @@ std::string comparison_svg(const Comparison& comparison, const Setup& setup) {
       "<title id=\"title\">{2}</title>\n<desc id=\"desc\">{3}</desc>\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n"
       "<text x=\"16\" y=\"28\" font-size=\"16\" font-weight=\"bold\">{2}</text>\n",
-      kWidth, height, xml_text(title_of(setup)), xml_text(description_of(comparison, setup)));
+      kWidth, height, util::escaped(title_of(setup)),
+      util::escaped(description_of(comparison, setup)));
   int y = kTop;
   for (const ComparedPlan& row : comparison.rows) {
-    const bool ours = row.method == "nestplan";
+    const bool ours = row.method == kPlanner;
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\"{}>{}</text>\n", kLeft - 10,
-                       y + 15, ours ? " font-weight=\"bold\"" : "", xml_text(row.method));
+                       y + 15, ours ? " font-weight=\"bold\"" : "", util::escaped(row.method));
     if (row.fits()) {
       const auto over = comparison.over_manual(row);
       const int length = std::max(1, static_cast<int>(kBars * samples_per_s(row, setup) / most));
@@ -237,7 +216,7 @@ std::string comparison_svg(const Comparison& comparison, const Setup& setup) {
       svg += fmt::format("<text x=\"{}\" y=\"{}\" font-weight=\"bold\">X</text>\n", kLeft, y + 15);
     }
     svg += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"11\" fill=\"#404040\">{}</text>\n",
-                       kLeft, y + 33, xml_text(shortened(plan_text(row, setup), kCharacters)));
+                       kLeft, y + 33, util::escaped(shortened(plan_text(row, setup), kCharacters)));
     y += kRow;
   }
   return svg + "</svg>\n";

@@ -14,6 +14,7 @@
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/host_list.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "network/level_rates.hpp"
 
@@ -24,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr auto kRight = Table::Align::kRight;
 constexpr std::size_t kTextWidth = 84;  ///< beside the label of a line
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 std::string counts_text(std::int64_t least, std::int64_t most) {
   if (least == most) return util::format_count(most);

@@ -9,6 +9,7 @@
 
 #include "cli/text.hpp"
 #include "nestplan/network/torus.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -18,7 +19,7 @@ constexpr std::size_t kWidth = 100;
 constexpr std::size_t kMostSiblings = 12;  ///< of a block, drawn
 constexpr std::size_t kMostLines = 60;     ///< of a picture
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 bool is_regular(const model::Cluster& cluster) {
   const auto& levels = cluster.hierarchy().levels;

@@ -65,11 +65,7 @@ ExitCode run_export(const Flags& flags, const std::string& plan_file) {
   const std::string text = is_settings_format(*flags.to)
                                ? exported_settings(flags, plan_file, cluster, placement)
                                : exported(placement, *flags.to, {*network, cluster, flags.groups});
-  if (flags.output.empty() || is_standard_output(flags.output)) {
-    print_result(text);
-  } else {
-    io::OutputFile(flags.output).commit(text);
-  }
+  write_result(flags.output, text);
   return ExitCode::kDone;
 }
 

@@ -116,12 +116,7 @@ ExitCode run_import(const Flags& flags, const std::string& file) {
   const importers::Imported imported =
       importers::import_graph(content, file, format, costs, import_options(flags));
   if (!flags.quiet) describe(imported.graph, imported.remarks);
-  const std::string text = io::graph_to_json(imported.graph);
-  if (flags.output.empty() || is_standard_output(flags.output)) {
-    print_result(text);
-  } else {
-    io::OutputFile(flags.output).commit(text);
-  }
+  write_result(flags.output, io::graph_to_json(imported.graph));
   return ExitCode::kDone;
 }
 

@@ -12,6 +12,11 @@ bool is_standard_output(const std::string& file) {
   return file == "-" || (!file.empty() && names_standard_output(file));
 }
 
+void write_result(const std::string& output, const std::string& text) {
+  if (output.empty() || is_standard_output(output)) return print_result(text);
+  io::OutputFile(output).commit(text);
+}
+
 ExitCode exit_code_of(const model::Plan& plan) {
   switch (plan.status) {
     case model::Status::kOptimal:

@@ -39,6 +39,9 @@ std::string with_member(const std::string& document, const char* key,
 /// True for "-" and for names of what stdout is, such as /dev/stdout.
 bool is_standard_output(const std::string& file);
 
+/// To the file of `--output`, or to stdout where none is given. Throws IoError.
+void write_result(const std::string& output, const std::string& text);
+
 /// What a search that came to `plan` ends with.
 ExitCode exit_code_of(const model::Plan& plan);
 

@@ -14,6 +14,7 @@
 #include "nestplan/cost/restart.hpp"
 #include "nestplan/cost/shards.hpp"
 #include "nestplan/targets/targets.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -22,7 +23,7 @@ namespace {
 /// A layer takes notice from this many others on; below that, sizes merely differ.
 constexpr double kHeavy = 2;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 const model::LayerCost& cost_of(const model::Graph& graph, int layer, int strategy) {
   return *graph.layers[idx(layer)].costs[idx(strategy)];

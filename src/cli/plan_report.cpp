@@ -16,6 +16,7 @@
 #include "cli/plan_remarks.hpp"
 #include "cli/plan_target.hpp"
 #include "cli/text.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -31,7 +32,7 @@ std::string labelled(std::string_view label, const std::string& text) {
   return std::string(label) + blanks + text + '\n';
 }
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// A degree of all stages: "8", or "1–8" where they differ.
 template <typename Degree>
@@ -110,8 +111,8 @@ class Report {
     std::string batch = counted(options_.global_batch, "sequence");
     if (graph_.tokens_per_sample) {
       const double tokens = *graph_.tokens_per_sample;
-      batch += fmt::format(" × {} tokens = {} tokens", rate(tokens),
-                           rate(tokens * static_cast<double>(options_.global_batch)));
+      batch += fmt::format(" × {} tokens = {} tokens", util::rate_text(tokens),
+                           util::rate_text(tokens * static_cast<double>(options_.global_batch)));
     }
     return labelled("model", fmt::format("{} ({})", shown(graph_.name),
                                          counted(std::ssize(graph_.layers), "layer"))) +
@@ -274,11 +275,11 @@ class Report {
     if (plan_.iteration_time_s <= 0) return "";
     const double samples = static_cast<double>(options_.global_batch) / plan_.iteration_time_s;
     const auto devices = static_cast<double>(model::devices_used(plan_));
-    std::string text = fmt::format("{} samples/s", rate(samples));
+    std::string text = fmt::format("{} samples/s", util::rate_text(samples));
     if (graph_.tokens_per_sample) {
       const double tokens = samples * *graph_.tokens_per_sample;
-      text += fmt::format(" · {} tokens/s · {} tokens/s per device", rate(tokens),
-                          rate(tokens / devices));
+      text += fmt::format(" · {} tokens/s · {} tokens/s per device", util::rate_text(tokens),
+                          util::rate_text(tokens / devices));
     }
     if (graph_.model_flops_per_sample) {
       const double flops = samples * *graph_.model_flops_per_sample / devices;
@@ -290,12 +291,6 @@ class Report {
       }
     }
     return labelled("throughput", text);
-  }
-
-  /// An amount, or one per second: whole from a thousand on, four digits below and beyond counting.
-  static std::string rate(double amount) {
-    return amount < 1e3 || amount >= 1e15 ? fmt::format("{:.4g}", amount)
-                                          : util::format_count(std::llround(amount));
   }
 
   std::string devices() const {

@@ -5,19 +5,8 @@
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
-namespace {
-
-constexpr double kNoSeconds = 1e-9;
-
-}  // namespace
-
 std::string term_text(double seconds) {
-  return std::abs(seconds) < kNoSeconds ? "0 s" : util::format_seconds(seconds);
-}
-
-std::string difference_text(double seconds) {
-  if (std::abs(seconds) < kNoSeconds) return "=";
-  return (seconds < 0 ? "−" : "+") + util::format_seconds(std::abs(seconds));
+  return std::abs(seconds) < util::kNoSeconds ? "0 s" : util::format_seconds(seconds);
 }
 
 nlohmann::ordered_json terms_json(const model::TimeSplit& split, const model::TimeSplit& from) {

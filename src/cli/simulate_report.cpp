@@ -13,6 +13,7 @@
 
 #include "cli/plan_report.hpp"
 #include "cli/text.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
@@ -26,7 +27,7 @@ constexpr const char* kSimulationFormat = "nestplan.simulation/1";
 constexpr std::size_t kColumns = 96;    ///< of the timeline
 constexpr std::size_t kFewStages = 16;  ///< shown without being asked for all
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// "+1.2 ms", "−30 us", "0 s".
 std::string signed_seconds(double seconds) {

@@ -14,13 +14,14 @@
 
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::cost {
 namespace {
 
 using model::CollectiveOp;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 std::string str(std::int64_t number) { return std::to_string(number); }
 

@@ -11,11 +11,12 @@
 #include "frameworks/demands.hpp"
 #include "nestplan/frameworks/layers.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::frameworks {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 template <typename Value>
 Value chosen(const std::optional<Value>& value, const std::string& parent, const char* key) {

@@ -192,15 +192,7 @@ class Builder {
       fail_inputs(field, fmt::format("factors of one depth, but are {} and {}", product.in, depth));
     }
     if (b.dims.size() == 1) product.out = 1;
-    if (b.constant && b.dims.size() <= 2) {
-      product.weight = op.inputs[1];
-      product.rows = c.elements() / std::max(1.0, product.out);
-      return product;
-    }
-    product.rows = a.dims.size() < 2 ? 1 : static_cast<double>(a.dims[a.dims.size() - 2]);
-    product.groups = c.elements() / std::max(1.0, product.rows * product.out);
-    if (b.constant) product.weight = op.inputs[1];
-    if (a.constant) product.weight = op.inputs[0];
+    find_rows(product, op, a, b, c);
     return product;
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "importers/causal_mask.hpp"
+#include "importers/onnx_attributes.hpp"
 #include "importers/onnx_shapes.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
@@ -61,18 +62,6 @@ std::size_t stored_width(std::int32_t type) {
     default:
       return static_cast<std::size_t>(width_of(type));
   }
-}
-
-const onnx::AttributeProto* attribute(const onnx::NodeProto& node, const char* name) {
-  for (const onnx::AttributeProto& each : node.attribute()) {
-    if (each.name() == name) return &each;
-  }
-  return nullptr;
-}
-
-std::int64_t number(const onnx::NodeProto& node, const char* name, std::int64_t fallback) {
-  const onnx::AttributeProto* found = attribute(node, name);
-  return found != nullptr ? found->i() : fallback;
 }
 
 bool is_causal(const onnx::TensorProto& tensor) {
@@ -273,7 +262,7 @@ class GraphBuilder {
   }
 
   /// The last axis of the left factor goes with the last but one of the right; a vector is a matrix
-  /// of one row or one column. Products with one weight are one product.
+  /// of one row or one column.
   Product matmul(const Operator& op) const {
     const Tensor& a = tensor(op.inputs[0]);
     const Tensor& b = tensor(op.inputs[1]);
@@ -281,15 +270,7 @@ class GraphBuilder {
     Product product;
     product.in = a.dims.empty() ? 1 : static_cast<double>(a.dims.back());
     product.out = b.dims.size() < 2 ? 1 : static_cast<double>(b.dims.back());
-    if (b.constant && b.dims.size() <= 2) {
-      product.weight = op.inputs[1];
-      product.rows = c.elements() / std::max(1.0, product.out);
-      return product;
-    }
-    product.rows = a.dims.size() < 2 ? 1 : static_cast<double>(a.dims[a.dims.size() - 2]);
-    product.groups = c.elements() / std::max(1.0, product.rows * product.out);
-    if (b.constant) product.weight = op.inputs[1];
-    if (a.constant) product.weight = op.inputs[0];
+    find_rows(product, op, a, b, c);
     return product;
   }
 

@@ -90,6 +90,11 @@ struct OperatorGraph {
 /// operators. Marks what is made of causal masks.
 void drop_constant_operators(OperatorGraph& graph);
 
+/// Completes the product `a`·`b` = `c` of `op`, of which `in` and `out` are known: its rows and
+/// groups, and which factor is a weight. Products with one weight are one product.
+void find_rows(Product& product, const Operator& op, const Tensor& a, const Tensor& b,
+               const Tensor& c);
+
 /// The kind of the ONNX operator `type`; throws InvalidConfig naming the nearest for an unknown
 /// one.
 Kind onnx_kind(std::string_view type);

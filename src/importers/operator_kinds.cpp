@@ -153,6 +153,19 @@ bool hands_masks_on(Kind kind) { return kind < Kind::kRows || kind == Kind::kMov
 
 }  // namespace
 
+void find_rows(Product& product, const Operator& op, const Tensor& a, const Tensor& b,
+               const Tensor& c) {
+  if (b.constant && b.dims.size() <= 2) {
+    product.weight = op.inputs[1];
+    product.rows = c.elements() / std::max(1.0, product.out);
+    return;
+  }
+  product.rows = a.dims.size() < 2 ? 1 : static_cast<double>(a.dims[a.dims.size() - 2]);
+  product.groups = c.elements() / std::max(1.0, product.rows * product.out);
+  if (b.constant) product.weight = op.inputs[1];
+  if (a.constant) product.weight = op.inputs[0];
+}
+
 void drop_constant_operators(OperatorGraph& graph) {
   std::vector<Operator> kept;
   for (Operator& op : graph.operators) {

@@ -4,22 +4,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "importers/onnx_attributes.hpp"
+
 namespace nestplan::importers {
 namespace {
 
 constexpr std::size_t kMostItems = std::size_t{1} << 20;
-
-const onnx::AttributeProto* attribute(const onnx::NodeProto& node, const char* name) {
-  for (const onnx::AttributeProto& each : node.attribute()) {
-    if (each.name() == name) return &each;
-  }
-  return nullptr;
-}
-
-std::int64_t number(const onnx::NodeProto& node, const char* name, std::int64_t fallback) {
-  const onnx::AttributeProto* found = attribute(node, name);
-  return found != nullptr ? found->i() : fallback;
-}
 
 template <typename Stored>
 void append_raw(const std::string& raw, std::vector<std::int64_t>& items) {

@@ -6,11 +6,12 @@
 
 #include "nestplan/placement/placement.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::placement {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// The ranks of every stage in the order tp, cp, dp.
 std::vector<std::vector<std::int64_t>> ranks_by_stage(const Placement& placement) {

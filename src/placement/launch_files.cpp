@@ -6,11 +6,12 @@
 #include <iterator>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::placement {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 void require_names(const Placement& placement, const char* what) {
   if (placement.named_hosts) return;

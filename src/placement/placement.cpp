@@ -6,13 +6,14 @@
 #include <variant>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "placement/hosts.hpp"
 
 namespace nestplan::placement {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 std::int64_t unit_of(const model::PlanOutline& plan, const model::StageOutline& stage) {
   return stage.tp * stage.cp * plan.dp_inner;

@@ -7,13 +7,14 @@
 #include <numeric>
 
 #include "nestplan/placement/launch_files.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::placement {
 namespace {
 
 constexpr std::size_t kWidth = 100;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// `words` as a bash array, in lines that are not too long.
 std::string bash_array(const char* name, const std::vector<std::string>& words) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "nestplan/model/plan_terms.hpp"
 #include "nestplan/util/format.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/sections.hpp"
@@ -12,28 +13,16 @@
 namespace nestplan::report {
 namespace {
 
-constexpr double kNoSeconds = 1e-9;
+using model::kPlanTerms;
+using model::PlanTerm;
+using util::kNoSeconds;
 
-/// "1.2 s", or of a rival "+1.2 s", "−1.2 s", "=".
-std::string term_text(double seconds, bool difference) {
-  if (std::abs(seconds) < kNoSeconds) return difference ? "=" : "0";
-  const std::string text = util::format_seconds(std::abs(seconds));
-  return !difference ? text : (seconds < 0 ? "−" : "+") + text;
+std::string term_text(double seconds) {
+  return std::abs(seconds) < kNoSeconds ? "0" : util::format_seconds(seconds);
 }
 
-struct Term {
-  const char* name;
-  double model::TimeSplit::*seconds;
-};
-constexpr Term kTerms[] = {{"compute", &model::TimeSplit::compute_s},
-                           {"recompute", &model::TimeSplit::recompute_s},
-                           {"collectives", &model::TimeSplit::collective_s},
-                           {"transfers", &model::TimeSplit::pipeline_s},
-                           {"data parallel", &model::TimeSplit::data_parallel_s},
-                           {"bubble", &model::TimeSplit::bubble_s}};
-
 /// Whether some of the plans differ in a term.
-bool is_telling(const Term& term, const std::vector<Rival>& rivals) {
+bool is_telling(const PlanTerm& term, const std::vector<Rival>& rivals) {
   return std::any_of(rivals.begin(), rivals.end(), [&](const Rival& rival) {
     return std::abs(rival.split.*term.seconds - rivals.front().split.*term.seconds) >= kNoSeconds;
   });
@@ -43,7 +32,7 @@ void write_rivals(Html& html, const std::vector<Rival>& rivals) {
   const Rival& first = rivals.front();
   std::vector<Column> columns{
       {"strategy", false, true}, {"iteration", true}, {"slower", true}, {"GiB", true}};
-  for (const Term& term : kTerms) {
+  for (const PlanTerm& term : kPlanTerms) {
     if (is_telling(term, rivals)) columns.push_back({term.name, true});
   }
   std::vector<std::vector<Cell>> rows;
@@ -55,11 +44,11 @@ void write_rivals(Html& html, const std::vector<Rival>& rivals) {
     row.emplace_back(util::precise_seconds(rival.iteration_time_s));
     row.emplace_back(difference ? "+" + util::percent(slower) : "–");
     row.emplace_back(util::gibibytes(rival.memory_bytes));
-    for (const Term& term : kTerms) {
+    for (const PlanTerm& term : kPlanTerms) {
       if (!is_telling(term, rivals)) continue;
       const double seconds = rival.split.*term.seconds;
-      row.emplace_back(
-          term_text(seconds - (difference ? first.split.*term.seconds : 0), difference));
+      row.emplace_back(difference ? util::difference_text(seconds - first.split.*term.seconds)
+                                  : term_text(seconds));
     }
   }
   write_table(html,

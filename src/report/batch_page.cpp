@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "nestplan/util/format.hpp"
@@ -19,10 +18,7 @@ std::string time_text(double seconds) {
   return seconds > 0 ? util::precise_seconds(seconds) : kNothing;
 }
 
-std::string rate_text(double rate) {
-  if (rate <= 0) return kNothing;
-  return rate < 1e3 ? fmt::format("{:.4g}", rate) : util::format_count(std::llround(rate));
-}
+std::string rate_text(double rate) { return rate > 0 ? util::rate_text(rate) : kNothing; }
 
 std::string section_id(std::size_t job) { return fmt::format("job-{}", job + 1); }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nestplan/util/format.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/figure.hpp"
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kMostTitles = 128;
 constexpr std::int64_t kMostGroups = 64;
 constexpr std::int64_t kMostPods = 256;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 struct Extent {
   double width = 0, height = 0;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "nestplan/util/format.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/figure.hpp"
 #include "report/table.hpp"
@@ -13,7 +14,7 @@
 namespace nestplan::report {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// A part of something, as people call it.
 template <typename Whole>

@@ -5,12 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "nestplan/util/format.hpp"
+
 namespace nestplan::report {
 
-/// Text that cannot be mistaken for markup, in elements as well as in quoted attributes: `& < > "
-/// '` as character references, and what XML 1.0 (section 2.2) does not allow, such as control
-/// characters and bytes that are no UTF-8, escaped as in util::printable.
-std::string escaped(std::string_view text);
+using util::escaped;
 
 /// Writes HTML (SVG included) that is well-formed XML too: elements are closed in the order in
 /// which they were opened, and everything but names of elements and attributes is escaped.

@@ -15,11 +15,6 @@ namespace nestplan::report {
 namespace {
 
 /// An amount, or one per second: whole from a thousand on.
-std::string rate(double amount) {
-  return amount < 1e3 || amount >= 1e15 ? fmt::format("{:.4g}", amount)
-                                        : util::format_count(std::llround(amount));
-}
-
 class Summary {
  public:
   Summary(Html& html, const PlanReport& report, const std::vector<StageRecord>& stages)
@@ -63,10 +58,10 @@ class Summary {
     const auto list = html_.open("ul", {{"class", "tiles"}});
     tile(util::precise_seconds(plan_.iteration_time_s), "an iteration");
     if (tokens_ > 0) {
-      tile(rate(tokens_), "tokens/s");
-      tile(rate(tokens_per_device_), "tokens/s per device");
+      tile(util::rate_text(tokens_), "tokens/s");
+      tile(util::rate_text(tokens_per_device_), "tokens/s per device");
     } else {
-      tile(rate(samples_), "samples/s");
+      tile(util::rate_text(samples_), "samples/s");
     }
     if (flops_per_device_ > 0) {
       tile(fmt::format("{:.1f}", flops_per_device_ / 1e12), "model TFLOP/s per device");
@@ -102,8 +97,8 @@ class Summary {
     std::string text = fmt::format("{} sequences", util::format_count(sequences));
     if (graph_.tokens_per_sample) {
       const double tokens = *graph_.tokens_per_sample;
-      text += fmt::format(" × {} tokens = {} tokens", rate(tokens),
-                          rate(tokens * static_cast<double>(sequences)));
+      text += fmt::format(" × {} tokens = {} tokens", util::rate_text(tokens),
+                          util::rate_text(tokens * static_cast<double>(sequences)));
     }
     return text;
   }

@@ -10,6 +10,7 @@
 
 #include "nestplan/simulate/engine.hpp"
 #include "nestplan/util/format.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/figure.hpp"
 #include "report/palette.hpp"
@@ -31,7 +32,7 @@ constexpr double kDigit = 6.6;  ///< width of a digit at 11 px
 constexpr std::int64_t kMostSteps = 96;
 constexpr double kMostOfAll = 0.8;  ///< windows that leave out less are not worth their breaks
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 bool is_forward(const Step& step) { return step.kind == Step::Kind::kForward; }
 

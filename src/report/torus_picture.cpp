@@ -7,6 +7,7 @@
 
 #include "nestplan/network/torus.hpp"
 #include "nestplan/util/format.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/figure.hpp"
 
@@ -19,7 +20,7 @@ constexpr double kGap = 12;
 constexpr std::int64_t kMostLabels = 288;
 constexpr std::int64_t kMostLarge = 4096;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 class TorusPicture {
  public:

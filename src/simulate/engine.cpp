@@ -7,12 +7,13 @@
 #include <queue>
 #include <utility>
 
+#include "nestplan/util/index.hpp"
 #include "simulate/fair_shares.hpp"
 
 namespace nestplan::simulate {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 enum class Phase : std::uint8_t { kIdle, kLatency, kReceive, kCompute };
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "nestplan/util/index.hpp"
+
 namespace nestplan::simulate {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// Of a capacity, so that what fits exactly is not kept from fitting by rounding.
 constexpr double kSlack = 1e-9;

@@ -4,10 +4,12 @@
 #include <map>
 #include <utility>
 
+#include "nestplan/util/index.hpp"
+
 namespace nestplan::simulate {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// One device more of the block. A stage is an interval, so the block is among the latest ones.
 void cross(std::vector<Crossing>& crossings, int level, std::int64_t block, std::int64_t size) {

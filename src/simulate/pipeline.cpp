@@ -5,23 +5,14 @@
 #include <utility>
 
 #include "nestplan/cost/evaluator.hpp"
+#include "nestplan/cost/placed.hpp"
+#include "nestplan/util/index.hpp"
 #include "simulate/links.hpp"
 
 namespace nestplan::simulate {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-cost::PlacedPlan placed(const model::Plan& plan) {
-  cost::PlacedPlan out;
-  out.dp = plan.strategy.dp;
-  out.dp_inner = plan.strategy.dp_inner;
-  for (const model::StagePlan& stage : plan.stages) {
-    out.stages.push_back({stage.layers, stage.strategy, stage.position, stage.recompute, stage.zero,
-                          stage.shard, stage.chunks});
-  }
-  return out;
-}
+using util::idx;
 
 /// The problem with the layers of one chunk of every stage alone, and nothing between them.
 std::pair<model::Problem, cost::PlacedPlan> chunk_of(const model::Problem& problem,
@@ -89,7 +80,7 @@ class Builder {
   }
 
   void fill_work() {
-    const cost::PlacedPlan plan = placed(plan_);
+    const cost::PlacedPlan plan = cost::placed(plan_);
     const std::vector<PartWork> whole = work_of(problem_, plan, plan_);
     if (pipeline_.chunks == 1) {
       pipeline_.work = whole;

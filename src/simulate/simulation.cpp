@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "nestplan/util/index.hpp"
+
 namespace nestplan::simulate {
 namespace {
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// Steps of one stage with their transfers.
 struct StageSteps {

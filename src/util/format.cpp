@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -41,6 +42,11 @@ std::size_t run_end(const std::vector<std::string>& names, std::size_t begin) {
   return end;
 }
 
+/// U+FFFE and U+FFFF, which printable() keeps and XML does not allow.
+bool is_noncharacter(std::string_view text) {
+  return text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF");
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -54,6 +60,41 @@ std::string printable(std::string_view text) {
     if (text.empty()) break;
     out += text.front();
     text.remove_prefix(1);
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+  const std::string printed = printable(text);
+  const std::string_view all = printed;
+  std::string out;
+  out.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (is_noncharacter(all.substr(i))) {
+      out += kReplacement;
+      i += 2;
+      continue;
+    }
+    switch (all[i]) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += all[i];
+    }
   }
   return out;
 }
@@ -83,6 +124,16 @@ std::string gibibytes(double bytes) {
 }
 
 std::string gibibytes_or_zero(double bytes) { return bytes > 0 ? gibibytes(bytes) : "0"; }
+
+std::string rate_text(double amount) {
+  return amount < 1e3 || amount >= 1e15 ? fmt::format("{:.4g}", amount)
+                                        : format_count(std::llround(amount));
+}
+
+std::string difference_text(double seconds) {
+  if (std::abs(seconds) < kNoSeconds) return "=";
+  return (seconds < 0 ? "−" : "+") + format_seconds(std::abs(seconds));
+}
 
 std::string precise_seconds(double seconds) {
   const auto scaled = [](double value, const char* unit) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/samples.hpp"
 #include "nestplan/cost/device_models.hpp"
 #include "nestplan/cost/operators.hpp"
 #include "nestplan/util/errors.hpp"
@@ -17,20 +18,12 @@ namespace nestplan::calibrate {
 namespace {
 
 using model::DeviceModel;
+using test::h100;
 using testing::Dice;
 using testing::seeds;
 
 constexpr double kNoise = 0.02;
 constexpr int kOutlierPercent = 10;
-
-model::Device h100() {
-  model::Device device;
-  device.name = "h100";
-  device.memory_bytes = 80e9;
-  device.peak_flops = {{"bf16", 989e12}, {"fp8", 1979e12}};
-  device.memory_bandwidth = 3.35e12;
-  return device;
-}
 
 Prior prior() {
   const cost::DeviceGeneration hopper = cost::generation_of(h100());

@@ -14,17 +14,7 @@ const std::vector<std::string> kMethods{"nestplan", "manual", "mcmc", "phaze", "
 class CompareTest : public Workspace {
  protected:
   Json compared(const Words& more = {}, int exit_code = 0) const {
-    Words flags{"--json"};
-    flags.insert(flags.end(), more.begin(), more.end());
-    const Outcome outcome = run(on_small({"compare"}, flags));
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-    return Json::parse(outcome.out);
-  }
-
-  void set_memory(const std::string& memory) const {
-    Json cluster = small_cluster();
-    cluster["device"]["memory"] = memory;
-    write_json("cluster.json", cluster);
+    return json_on_small("compare", more, exit_code);
   }
 };
 

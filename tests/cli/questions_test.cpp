@@ -16,17 +16,7 @@ class QuestionsTest : public Workspace {
  protected:
   /// The answer to a question about the small graph on a cluster with little memory.
   Json ask(const Words& more, int exit_code = 0) const {
-    Words flags{"--json"};
-    flags.insert(flags.end(), more.begin(), more.end());
-    const Outcome outcome = run(on_small({"plan"}, flags));
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-    return Json::parse(outcome.out);
-  }
-
-  void set_memory(const std::string& memory) const {
-    Json cluster = small_cluster();
-    cluster["device"]["memory"] = memory;
-    write_json("cluster.json", cluster);
+    return json_on_small("plan", more, exit_code);
   }
 
   /// What `plan` says on the first `devices` devices.

@@ -82,6 +82,20 @@ Outcome Workspace::run_on(int ranks, const Words& arguments) const {
   return Process(arguments, directory_, "", ranks).wait();
 }
 
+Json Workspace::json_on_small(const std::string& command, const Words& more, int exit_code) const {
+  Words flags{"--json"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  const Outcome outcome = run(on_small({command}, flags));
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+void Workspace::set_memory(const std::string& memory) const {
+  Json cluster = small_cluster();
+  cluster["device"]["memory"] = memory;
+  write_json("cluster.json", cluster);
+}
+
 Words Workspace::on_small(const Words& command, const Words& more) const {
   Words words = command;
   for (const std::string& word :

@@ -38,6 +38,12 @@ class Workspace : public testing::Test {
   /// `command` on the workspace's graph and cluster with a batch of 16, and `more`.
   Words on_small(const Words& command, const Words& more = {}) const;
 
+  /// What `command` prints as JSON on the graph and cluster, with `more`.
+  Json json_on_small(const std::string& command, const Words& more, int exit_code) const;
+
+  /// Gives the devices of the cluster so much memory.
+  void set_memory(const std::string& memory) const;
+
   std::filesystem::path directory_;
 };
 

@@ -16,6 +16,7 @@ namespace {
 using model::CollectiveOp;
 using model::GroupKind;
 using model::Phase;
+using testing::sharded;
 using testing::SmallCase;
 
 /// One stage of two neighbours that takes `compute` s forward and twice that backward, with
@@ -79,21 +80,6 @@ TEST(Overlap, OfDataParallelGroupsInLayersIsThatOfShards) {
   SmallCase c = communicating(1, GroupKind::kData, CollectiveOp::kAllReduce);
   c.problem.options.overlap.shards = 1;
   EXPECT_DOUBLE_EQ(time_of(c).hidden_s, 3);
-}
-
-/// Two copies with 100 bytes of weights, which are gathered in 5 s, and 200 of gradients, which are
-/// reduced and scattered in 10 s, beside 1 s forward and 2 s backward.
-SmallCase sharded(int zero) {
-  SmallCase c({SmallCase::level(2, 10)}, 4);
-  c.strategy(1);
-  model::LayerCost cost;
-  cost.forward_s = 1;
-  cost.backward_s = 2;
-  cost.parameters = 50;
-  c.layer(cost);
-  c.data_parallel(2, 2);
-  c.stage({0}, 0, 0).zero = zero;
-  return c;
 }
 
 TEST(Overlap, HidesTrafficOfShards) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nestplan/placement/placement.hpp"
+#include "nestplan/util/index.hpp"
 #include "placement/random_placement.hpp"
 #include "support/seeds.hpp"
 
@@ -21,7 +22,7 @@ using ::nestplan::testing::seeds;
 
 using Groups = std::set<Group>;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 Groups set_of(std::vector<Group> list) {
   for (Group& group : list) std::sort(group.begin(), group.end());

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "placement/random_placement.hpp"
 #include "support/seeds.hpp"
 
@@ -18,7 +19,7 @@ using ::nestplan::testing::random_cluster;
 using ::nestplan::testing::random_outline;
 using ::nestplan::testing::seeds;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "placement/random_placement.hpp"
 #include "support/seeds.hpp"
 
@@ -19,7 +20,7 @@ using ::nestplan::testing::seeds;
 
 constexpr RankOrder kOrders[] = {RankOrder::kPipelineLast, RankOrder::kDataLast};
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 TEST(Placement, RanksAreABijection) {
   for (std::uint64_t seed = 1; seed <= seeds(400); ++seed) {

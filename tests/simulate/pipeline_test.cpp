@@ -8,22 +8,8 @@
 namespace nestplan::simulate {
 namespace {
 
+using testing::sharded;
 using testing::SmallCase;
-
-/// Two devices of data parallelism with 100 bytes of weights and 200 of gradients a stage, at 10
-/// bytes/s: an all-gather takes 100/2/10 and a reduce-scatter 200/2/10.
-SmallCase sharded(int zero) {
-  SmallCase c({SmallCase::level(2, 10)}, 4);
-  c.strategy(1);
-  model::LayerCost cost;
-  cost.forward_s = 1;
-  cost.backward_s = 2;
-  cost.parameters = 50;
-  c.layer(cost);
-  c.data_parallel(2, 2);
-  c.stage({0}, 0, 0).zero = zero;
-  return c;
-}
 
 PartWork work_of(const SmallCase& c) {
   const auto network = network::make_network(c.problem.cluster);

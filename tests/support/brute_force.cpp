@@ -13,6 +13,7 @@
 
 #include "nestplan/targets/targets.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::testing {
 namespace {
@@ -21,7 +22,7 @@ constexpr double kEqual = 1e-12;
 
 using LayerMask = std::uint32_t;
 
-std::size_t idx(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 template <typename T>
 bool allowed(const std::vector<T>& list, T value) {
@@ -504,17 +505,6 @@ bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
 
 Optima brute_force(const model::Problem& problem, const network::Network& network, bool per_stage) {
   return Enumeration(problem, network, per_stage).run();
-}
-
-cost::PlacedPlan placed(const model::Plan& plan) {
-  cost::PlacedPlan choices;
-  choices.dp = plan.strategy.dp;
-  choices.dp_inner = plan.strategy.dp_inner;
-  for (const model::StagePlan& stage : plan.stages) {
-    choices.stages.push_back({stage.layers, stage.strategy, stage.position, stage.recompute,
-                              stage.zero, stage.shard, stage.chunks});
-  }
-  return choices;
 }
 
 }  // namespace nestplan::testing

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nestplan/cost/evaluator.hpp"
+#include "nestplan/cost/placed.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/model/problem.hpp"
 #include "nestplan/network/network.hpp"
@@ -65,7 +66,6 @@ Optima brute_force(const model::Problem& problem, const network::Network& networ
 bool canonical_less(std::int64_t micro_batch_a, const cost::PlacedPlan& a,
                     std::int64_t micro_batch_b, const cost::PlacedPlan& b);
 
-/// The choices of a costed plan alone.
-cost::PlacedPlan placed(const model::Plan& plan);
+using cost::placed;
 
 }  // namespace nestplan::testing

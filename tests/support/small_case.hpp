@@ -78,4 +78,19 @@ struct SmallCase {
   }
 };
 
+/// Two copies with 100 bytes of weights, which are gathered in 5 s, and 200 of gradients, which are
+/// reduced and scattered in 10 s, beside 1 s forward and 2 s backward.
+inline SmallCase sharded(int zero) {
+  SmallCase c({SmallCase::level(2, 10)}, 4);
+  c.strategy(1);
+  model::LayerCost cost;
+  cost.forward_s = 1;
+  cost.backward_s = 2;
+  cost.parameters = 50;
+  c.layer(cost);
+  c.data_parallel(2, 2);
+  c.stage({0}, 0, 0).zero = zero;
+  return c;
+}
+
 }  // namespace nestplan::testing
