@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "nestplan/io/files.hpp"
+#include "distributed/layouts.hpp"
 #include "support/branching.hpp"
 #include "support/random_problem.hpp"
 #include "support/row_problem.hpp"
@@ -16,29 +16,6 @@ namespace {
 std::uint64_t seeds() {
   const char* soak = std::getenv("NESTPLAN_SOAK");
   return soak != nullptr && std::string(soak) != "0" ? 2000 : 60;
-}
-
-/// Every way to lay out `ranks`.
-std::vector<RankLayout> layouts(int ranks) {
-  std::vector<RankLayout> result;
-  for (int groups = 1; groups <= ranks; ++groups) {
-    for (int downsets = 1; ranks % groups == 0 && downsets <= ranks / groups; ++downsets) {
-      if (ranks / groups % downsets != 0) continue;
-      result.push_back({groups, {downsets, ranks / groups / downsets}});
-    }
-  }
-  return result;
-}
-
-std::string name(const RankLayout& layout) {
-  return std::to_string(layout.groups) + "x" + std::to_string(layout.team.downsets) + "x" +
-         std::to_string(layout.team.stages);
-}
-
-/// The plan's document without what may differ between runs.
-std::string document(model::Plan plan, const model::Problem& problem) {
-  plan.search = {};
-  return io::plan_to_json(plan, problem.graph, problem.cluster, problem.options.global_batch);
 }
 
 /// Solves on all ranks in every layout; the first rank compares with what it finds on its own.

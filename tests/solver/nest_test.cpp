@@ -1,7 +1,8 @@
+#include "support/nest.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cctype>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,19 +25,17 @@ using model::Status;
 
 constexpr double kRelative = 1e-9;
 
-const std::filesystem::path kDirectory =
-    std::filesystem::path(NESTPLAN_SOURCE_DIR).parent_path() / "shared" / "nest";
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream in(path);
+/// Answers of the reference solver.
+Json reference() {
+  std::ifstream in(*testing::nest_directory() / "reference.json");
   return Json::parse(in);
 }
 
 /// Graph files of the instances, in order; one empty name where there are no instances.
 std::vector<std::string> graphs() {
-  if (!std::filesystem::exists(kDirectory / "index.json")) return {""};
   std::map<std::string, int> names;
-  for (const Json& item : read_json(kDirectory / "index.json")) ++names[item.at("graph")];
+  for (const Json& item : testing::nest_instances()) ++names[item.at("graph")];
+  if (names.empty()) return {""};
   std::vector<std::string> result;
   for (const auto& [name, count] : names) result.push_back(name);
   return result;
@@ -49,17 +48,6 @@ std::string without_search(const model::Plan& plan, const model::Problem& proble
   return json.dump();
 }
 
-model::Problem problem_of(const Json& instance) {
-  model::Problem problem;
-  problem.graph = io::read_graph(kDirectory / instance.at("graph").get<std::string>());
-  problem.cluster = io::read_cluster(kDirectory / instance.at("cluster").get<std::string>());
-  problem.options.global_batch = instance.at("global_batch");
-  problem.options.allow_uneven_batch = true;
-  const Json& bytes = instance.at("state_bytes");
-  problem.options.state_bytes = {bytes.at(0), bytes.at(1), bytes.at(2)};
-  return problem;
-}
-
 /// A plan of the reference, with what it leaves open chosen optimally.
 model::Plan reference_plan(const std::string& text, const model::Problem& problem) {
   return solver::complete(problem, *network::make_network(problem.cluster),
@@ -70,10 +58,10 @@ class Nest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam().empty()) GTEST_SKIP() << "no shared/nest beside the checkout";
-    for (const Json& item : read_json(kDirectory / "reference.json")) {
+    for (const Json& item : reference()) {
       if (item.at("status") == "ok") reference_[item.at("id")] = item.at("plan").dump();
     }
-    for (const Json& item : read_json(kDirectory / "index.json")) {
+    for (const Json& item : testing::nest_instances()) {
       if (item.at("graph") == GetParam()) instances_.push_back(item);
     }
     ASSERT_FALSE(instances_.empty());
@@ -87,7 +75,7 @@ TEST_P(Nest, IsNoWorseThanTheReference) {
   for (const Json& instance : instances_) {
     const std::string id = instance.at("id");
     SCOPED_TRACE(id);
-    const model::Problem problem = problem_of(instance);
+    const model::Problem problem = testing::nest_problem(instance);
     const auto network = network::make_network(problem.cluster);
     const model::Plan plan = solver::solve(problem, *network);
     if (const auto known = reference_.find(id); known != reference_.end()) {
@@ -114,14 +102,14 @@ TEST_P(Nest, IsNoWorseThanTheReference) {
 TEST(NestReference, MostPlansCanBeCompared) {
   if (graphs().front().empty()) GTEST_SKIP() << "no shared/nest beside the checkout";
   std::map<std::string, std::string> plans;
-  for (const Json& item : read_json(kDirectory / "reference.json")) {
+  for (const Json& item : reference()) {
     if (item.at("status") == "ok") plans[item.at("id")] = item.at("plan").dump();
   }
   int compared = 0;
-  for (const Json& instance : read_json(kDirectory / "index.json")) {
+  for (const Json& instance : testing::nest_instances()) {
     const auto plan = plans.find(instance.at("id"));
     if (plan == plans.end()) continue;
-    const model::Problem problem = problem_of(instance);
+    const model::Problem problem = testing::nest_problem(instance);
     compared += reference_plan(plan->second, problem).status == Status::kOptimal;
   }
   EXPECT_GT(compared, static_cast<int>(plans.size()) / 2);

@@ -20,6 +20,7 @@ class Generator : private Dice {
       : Dice(seed),
         network_dice_(~seed),
         overlap_dice_(seed + 77'000'000),
+        update_dice_(seed + 78'000'000),
         ties_(seed % 3 == 0),
         extras_(seed % 2 == 1) {}
 
@@ -37,6 +38,7 @@ class Generator : private Dice {
     if (extras_ && chance(25)) make_types();
     if (extras_ && chance(25)) make_constraints();
     if (extras_) make_overlap();
+    if (extras_) make_updates();
     return problem_;
   }
 
@@ -351,6 +353,15 @@ class Generator : private Dice {
     }
   }
 
+  /// The optimizer's step: in half of the problems, at a rate for every type of devices.
+  void make_updates() {
+    if (update_dice_.chance(50)) return;
+    for (int type = 0; type < problem_.cluster.type_count(); ++type) {
+      problem_.graph.updates.push_back({update_dice_.pick<double>({0, 1e-5, 2e-4}),
+                                        update_dice_.pick<double>({1e-14, 5e-13, 3e-12})});
+    }
+  }
+
   void make_options() {
     model::PlanOptions& options = problem_.options;
     options.allow_uneven_batch = chance(25);
@@ -391,6 +402,7 @@ class Generator : private Dice {
 
   Dice network_dice_;  ///< of its own: what the network is does not change the model
   Dice overlap_dice_;
+  Dice update_dice_;
   bool ties_;
   bool extras_;
   model::Problem problem_;
