@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <string>
 
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
+#include "cli/text.hpp"
 #include "nestplan/importers/importers.hpp"
 #include "nestplan/io/device_file.hpp"
 #include "nestplan/io/files.hpp"
@@ -57,6 +60,33 @@ importers::Options import_options(const Flags& flags) {
   return options;
 }
 
+/// Refuses flags that say nothing about files of `format`.
+void refuse_idle_flags(const Flags& flags, Format format) {
+  struct Idle {
+    const char* name;
+    bool given;
+    std::vector<Format> formats;  ///< that it applies to
+  };
+  const std::vector<Format> models{Format::kOnnx, Format::kFx};
+  const std::array<Idle, 6> known{{
+      {"dim", !flags.dim.empty(), {Format::kOnnx}},
+      {"unknown", flags.unknown == "memory-bound", models},
+      {"attention", flags.attention.has_value(), models},
+      {"cluster", !flags.cluster.empty(), models},
+      {"device", !flags.device.empty(), models},
+      {"tensor-bytes", flags.tensor_bytes.has_value(), {Format::kChakra}},
+  }};
+  for (const Idle& flag : known) {
+    const auto& formats = flag.formats;
+    if (!flag.given || std::find(formats.begin(), formats.end(), format) != formats.end()) continue;
+    std::vector<std::string> names;
+    for (const Format each : formats) names.emplace_back(importers::to_string(each));
+    throw InvalidConfig(fmt::format("--{}: has no effect on a file of the format {}, only on {}",
+                                    flag.name, importers::to_string(format),
+                                    fmt::join(names, " and ")));
+  }
+}
+
 /// A device whose times nobody asks for.
 model::Device any_device(const std::string& precision) {
   model::Device device;
@@ -93,10 +123,11 @@ void describe(const model::Graph& graph, const std::vector<std::string>& remarks
     parameters -= tie.parameters.front() * static_cast<double>(tie.layers.size() - 1);
   }
   const std::string downsets = downsets_of(graph);
-  print_message(fmt::format(
-      "nestplan: {} layers, {} edges, {} downsets, {} strategies; {} parameters in the first one",
-      graph.layers.size(), graph.edges.size(), downsets, graph.strategies.size(),
-      util::format_si(parameters, "")));
+  print_message(fmt::format("nestplan: {}, {}, {} downsets, {}; {} parameters in the first one",
+                            counted(std::ssize(graph.layers), "layer"),
+                            counted(std::ssize(graph.edges), "edge"), downsets,
+                            counted(std::ssize(graph.strategies), "strategy"),
+                            util::format_si(parameters, "")));
   if (downsets.starts_with("more")) {
     print_message(
         "nestplan: these are too many sets of layers to cut at: --granularity block makes fewer");
@@ -107,9 +138,14 @@ void describe(const model::Graph& graph, const std::vector<std::string>& remarks
 }  // namespace
 
 ExitCode run_import(const Flags& flags, const std::string& file) {
+  std::vector<NamedFile> inputs = input_names(flags);
+  inputs.push_back({"--device", flags.device});
+  inputs.push_back({"what is imported", file});
+  refuse_shared_outputs({{"--output", flags.output}}, inputs);
   const std::string content = io::read_text(file);
   const Format format = flags.format ? importers::parse_format(*flags.format)
                                      : importers::detect_format(content, file);
+  refuse_idle_flags(flags, format);
   const cost::AnalyticalCostModel costs(device_of(flags, format),
                                         cost::precision_of(flags.precision),
                                         cost::attention_kernel_of(flags.attention.value_or("")));

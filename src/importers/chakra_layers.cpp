@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -12,16 +11,12 @@
 #include "importers/operator_graph.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/format.hpp"
+#include "nestplan/util/letters.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::importers {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 /// What is in front of "_FWD" or "_BWD", without the converter's prefix; the whole name if neither
 /// is in it.
@@ -29,7 +24,7 @@ std::string stem(const std::string& name) {
   constexpr std::string_view kPrefix = "COMP_NODE_";
   std::string_view rest = name;
   if (rest.starts_with(kPrefix)) rest.remove_prefix(kPrefix.size());
-  const std::string small = lower(rest);
+  const std::string small = util::lower(rest);
   const std::size_t end = std::min(small.rfind("_fwd"), small.rfind("_bwd"));
   return std::string(rest.substr(0, end));
 }
@@ -100,7 +95,7 @@ class TraceGraph {
         each.sequence = launcher.sequence;
         each.of_autograd = each.of_autograd || launcher.of_autograd;
       }
-      const std::string name = lower(each.name);
+      const std::string name = util::lower(each.name);
       backward_[static_cast<std::size_t>(i)] = each.of_autograd ||
                                                name.find("bwd") != std::string::npos ||
                                                name.find("backward") != std::string::npos;
@@ -229,14 +224,15 @@ class TraceGraph {
       }
     }
     if (unplanned > 0) {
-      result_.remarks.push_back(fmt::format(
-          "{} collectives are left out: they follow no computation, or are of a kind that is not "
-          "planned",
-          unplanned));
+      result_.remarks.push_back(
+          fmt::format("left out: {} that {} no computation, or {} of a kind that is not planned",
+                      util::counted(unplanned, "collective"), unplanned == 1 ? "follows" : "follow",
+                      unplanned == 1 ? "is" : "are"));
     }
     if (lone > 0) {
-      result_.remarks.push_back(fmt::format(
-          "{} collectives are left out: --tp tells among how many devices they were", lone));
+      result_.remarks.push_back(
+          fmt::format("left out: {} within layers; --tp tells among how many devices",
+                      util::counted(lone, "collective")));
     }
   }
 

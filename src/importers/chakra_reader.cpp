@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "chakra.pb.h"
+#include "importers/file_kinds.hpp"
 #include "importers/operator_graph.hpp"
 #include "io/json.hpp"
 #include "nestplan/util/errors.hpp"
@@ -57,26 +58,6 @@ std::vector<chakra::Node> read_protobuf(std::string_view content, const std::str
   return nodes;
 }
 
-/// The end of the JSON object that starts at `begin`; npos if it does not end.
-std::size_t end_of_object(std::string_view text, std::size_t begin) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t at = begin; at < text.size(); ++at) {
-    const char c = text[at];
-    if (quoted) {
-      if (c == '\\') ++at;
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{') {
-      ++depth;
-    } else if (c == '}' && --depth == 0) {
-      return at + 1;
-    }
-  }
-  return std::string_view::npos;
-}
-
 std::vector<chakra::Node> read_messages(std::string_view text, const std::string& file) {
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
@@ -101,7 +82,7 @@ std::vector<chakra::Node> read_messages(std::string_view text, const std::string
   return nodes;
 }
 
-/// Keys of one form, among which others may be.
+/// Of io::chakra_keys::kNode, among which other keys may be.
 chakra::Node node_of(const io::Field& field) {
   constexpr std::int64_t kMost = std::int64_t{1} << 52;
   const auto whole = [&](const char* key) -> std::optional<std::int64_t> {
@@ -137,11 +118,7 @@ chakra::Node node_of(const io::Field& field) {
 }
 
 std::vector<chakra::Node> read_json(std::string_view text, const std::string& file) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const std::size_t end = end_of_object(text, first);
-  const bool alone = end != std::string_view::npos &&
-                     text.find_first_not_of(" \t\r\n", end) == std::string_view::npos;
-  if (!alone) return read_messages(text, file);
+  if (holds_several_objects(text)) return read_messages(text, file);
   const io::Document document(text, file);
   std::vector<chakra::Node> nodes;
   for (const io::Field& field : document.root().at("workload_graph").items()) {

@@ -6,7 +6,9 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 
+#include "nestplan/io/keys.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -15,16 +17,8 @@ namespace {
 
 using io::Field;
 
-constexpr const char* kFormat = "nestplan.fx/1";
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  ///< of an axis
 constexpr std::size_t kMostAxes = 16;
-
-const io::KeySet kRootKeys{
-    "fx", {"format", "name", "micro_batches", "constants", "nodes", "outputs"}, {}};
-const io::KeySet kConstantKeys{"constant", {"name", "shape", "dtype"}, {"causal", "trained"}};
-const io::KeySet kNodeKeys{
-    "node", {"name", "type", "module", "inputs", "dtype", "shapes"}, {"attributes"}};
-const io::KeySet kAttributeKeys{"attributes", {}, {"num_heads", "batch_first", "is_causal"}};
 
 double width_of(const Field& field) {
   const std::map<std::string, double> widths{
@@ -81,7 +75,7 @@ class Builder {
   }
 
   void add_constant(const Field& field) {
-    field.expect(kConstantKeys);
+    field.expect(io::fx_keys::kConstant);
     const Field name = field.at("name");
     Tensor tensor{name.identifier(), shape_of(field.at("shape"))};
     tensor.width = width_of(field.at("dtype"));
@@ -105,7 +99,7 @@ class Builder {
   }
 
   void add_node(const Field& field) {
-    field.expect(kNodeKeys);
+    field.expect(io::fx_keys::kNode);
     const Field name = field.at("name");
     const std::vector<Field> shapes = field.at("shapes").items();
     if (shapes.size() <= index_) field.at("shapes").fail("needs one shape for each micro-batch");
@@ -164,7 +158,8 @@ class Builder {
         op.attention = attention_of(field, op);
         break;
       case Kind::kMove:
-        if (op.type != "cat" && op.type != "concat" && op.type != "stack") op.inputs.resize(1);
+        if (op.type != "cat" && op.type != "concat" && op.type != "stack")
+          op.inputs.erase(op.inputs.begin() + 1, op.inputs.end());
         break;
       default:
         break;
@@ -216,7 +211,7 @@ class Builder {
   static std::optional<Field> attribute(const Field& field, const char* name) {
     const auto attributes = field.find("attributes");
     if (!attributes) return std::nullopt;
-    attributes->expect(kAttributeKeys);
+    attributes->expect(io::fx_keys::kAttributes);
     return attributes->find(name);
   }
 
@@ -236,11 +231,18 @@ class Builder {
     shape.heads = static_cast<double>(q.dims[rank - 3]);
     shape.kv_heads = static_cast<double>(k.dims[rank - 3]);
     shape.sequences = q.elements() / (shape.head_dim * shape.tokens * shape.heads);
+    mask(shape, field, std::span(op.inputs).subspan(3));
+    return shape;
+  }
+
+  void mask(AttentionShape& shape, const Field& field, std::span<const int> masks) const {
     const auto causal = attribute(field, "is_causal");
     shape.causal =
-        (causal && causal->boolean()) || std::any_of(op.inputs.begin() + 3, op.inputs.end(),
-                                                     [this](int t) { return tensor(t).causal; });
-    return shape;
+        (causal && causal->boolean()) ||
+        std::any_of(masks.begin(), masks.end(), [this](int t) { return tensor(t).causal; });
+    shape.masked = std::any_of(masks.begin(), masks.end(), [&](int t) {
+      return is_mask_of(tensor(t), shape.tokens, shape.keys);
+    });
   }
 
   int add_part(std::string name, std::vector<std::int64_t> dims, bool constant) {
@@ -298,8 +300,7 @@ class Builder {
     shape.sequences = static_cast<double>(query.dims[batch_leads ? 0 : 1]);
     shape.tokens = static_cast<double>(query.dims[batch_leads ? 1 : 0]);
     shape.keys = static_cast<double>(tensor(op.inputs[1]).dims[batch_leads ? 1 : 0]);
-    shape.causal =
-        std::any_of(masks.begin(), masks.end(), [this](int t) { return tensor(t).causal; });
+    mask(shape, field, masks);
     Operator exit{op.name + "/out", op.type, op.scope, Kind::kProduct, core.outputs, op.outputs};
     exit.inputs.push_back(parameters[biased ? 2 : 1]);
     if (biased) exit.inputs.push_back(parameters.back());
@@ -330,8 +331,8 @@ class Builder {
 
 FxReader::FxReader(std::string_view content, const std::string& file, bool unknown_memory_bound)
     : document_(content, file), unknown_memory_bound_(unknown_memory_bound) {
-  const Field root = document_.root_of(kFormat);
-  root.expect(kRootKeys);
+  const Field root = document_.root_of(io::kFxFormat);
+  root.expect(io::fx_keys::kFx);
   for (const Field& item : root.at("micro_batches").items()) {
     micro_batches_.push_back(item.integer(1, io::kMostDegree));
     const auto before = micro_batches_.end() - 1;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "io/json.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/format.hpp"
 #include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -283,25 +285,81 @@ void check_costs(const model::Graph& graph, const std::string& file) {
   }
 }
 
+/// Degrees that split nothing, with those next to them that do, and what else degrees leave whole.
+class SplitRemarks {
+ public:
+  void note_unsplit(const KernelGraph& graph, std::int64_t tp) {
+    if (!unsplit_.contains(tp)) unsplit_[tp] = nearest_degrees(graph, tp);
+  }
+
+  void note_attention(const KernelGraph& graph, const Sharding& sharding, std::int64_t tp) {
+    std::int64_t all = 0, whole = 0;
+    for (std::size_t k = 0; k < graph.kernels.size(); ++k) {
+      if (graph.kernels[k].kind != Kind::kAttention) continue;
+      ++all;
+      if (sharding.roles[k] == Role::kWhole) ++whole;
+    }
+    if (tp > 1 && whole > 0) {
+      whole_[tp] = fmt::format("tp {} leaves {} of {} on every device as a whole", tp, whole,
+                               util::counted(all, "attention"));
+    }
+  }
+
+  /// Throws InvalidConfig if all degrees are left out.
+  void add_to(Imported& result, const std::string& file) const {
+    for (const auto& [tp, nearest] : unsplit_) {
+      const std::string instead =
+          nearest.empty() ? "" : fmt::format(" (nearest: {})", fmt::join(nearest, ", "));
+      if (result.graph.strategies.empty()) {
+        throw InvalidConfig(fmt::format("--tp: no pair of products of {} can be split {} ways{}",
+                                        file, tp, instead));
+      }
+      result.remarks.push_back(fmt::format(
+          "tp {} is left out: no pair of products can be split so many ways{}", tp, instead));
+    }
+    for (const auto& [tp, remark] : whole_) result.remarks.push_back(remark);
+  }
+
+ private:
+  std::map<std::int64_t, std::vector<std::int64_t>> unsplit_;
+  std::map<std::int64_t, std::string> whole_;
+};
+
+/// Of attention whose mask may be a causal one, which the file does not tell.
+void remark_on_masks(const KernelGraph& graph, std::vector<std::string>& remarks) {
+  const auto unknown =
+      std::count_if(graph.kernels.begin(), graph.kernels.end(), [](const Kernel& kernel) {
+        return kernel.kind == Kind::kAttention && kernel.attention.masked &&
+               !kernel.attention.causal;
+      });
+  if (unknown == 0) return;
+  remarks.push_back(
+      fmt::format("{} counted with all pairs: the file does not tell whether the mask is a causal "
+                  "triangle",
+                  unknown == 1 ? "1 attention is" : fmt::format("{} attentions are", unknown)));
+}
+
 }  // namespace
 
 Imported build_graph(std::vector<OperatorGraph> readings, const std::string& file,
                      const cost::CostModel& costs, const Options& options) {
   Imported result;
-  std::set<std::int64_t> unsplit;
+  SplitRemarks remarks;
   for (OperatorGraph& reading : readings) {
     check_elements(reading, file);
     const std::vector<std::string> blocks = blocks_of(reading);
     const KernelGraph kernels = fuse(std::move(reading), blocks);
     if (kernels.kernels.empty())
       throw InvalidInput(file + ": nothing in it computes on its inputs");
+    if (&reading == &readings.front()) remark_on_masks(kernels, result.remarks);
     const Layers layers = layers_of(kernels, options.granularity);
     for (const std::int64_t tp : util::sorted_unique(options.tp)) {
       const Sharding sharding = shard(kernels, tp);
       if (tp > 1 && sharding.regions == 0) {
-        unsplit.insert(tp);
+        remarks.note_unsplit(kernels, tp);
         continue;
       }
+      remarks.note_attention(kernels, sharding, tp);
       const Column column(kernels, layers, sharding, static_cast<double>(tp), costs,
                           options.fused_attention);
       const model::Graph shape = outline(column, layers, kernels);
@@ -322,13 +380,7 @@ Imported build_graph(std::vector<OperatorGraph> readings, const std::string& fil
       append(result.graph, column.draft());
     }
   }
-  for (const std::int64_t tp : unsplit) {
-    result.remarks.push_back(
-        fmt::format("tp {} is left out: no pair of products can be split so many ways", tp));
-  }
-  if (result.graph.strategies.empty()) {
-    throw InvalidConfig(fmt::format("--tp: no pair of products of {} can be split so", file));
-  }
+  remarks.add_to(result, file);
   check_costs(result.graph, file);
   quantise_counts(result.graph);
   return result;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "importers/chakra_layers.hpp"
+#include "importers/file_kinds.hpp"
 #include "importers/fx_reader.hpp"
 #include "importers/graph_builder.hpp"
 #include "importers/onnx_reader.hpp"
@@ -43,7 +44,9 @@ Imported import_onnx(std::string_view content, const std::string& file,
   if (micro_batches.empty()) micro_batches = {1};
   std::vector<OperatorGraph> readings;
   for (const std::int64_t micro_batch : micro_batches) readings.push_back(reader.read(micro_batch));
-  return build_graph(std::move(readings), file, costs, options);
+  Imported imported = build_graph(std::move(readings), file, costs, options);
+  imported.remarks.insert(imported.remarks.end(), reader.remarks().begin(), reader.remarks().end());
+  return imported;
 }
 
 Imported import_fx(std::string_view content, const std::string& file, const cost::CostModel& costs,
@@ -84,13 +87,8 @@ Granularity parse_granularity(std::string_view name) {
 Format detect_format(std::string_view content, const std::string& file) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) throw InvalidInput(file + ": is empty");
-  if (content.starts_with("\x1f\x8b")) {
-    throw InvalidInput(file + ": is compressed (unpack it with gunzip)");
-  }
-  if (content[first] == '{') {
-    const std::string_view head = content.substr(0, 4096);
-    return head.find("nestplan.fx/") != std::string_view::npos ? Format::kFx : Format::kChakra;
-  }
+  if (content[first] == '{') return format_of_json(content, file);
+  refuse_known_files(content, file);
   if (file.ends_with(".onnx")) return Format::kOnnx;
   if (file.ends_with(".et") || file.ends_with(".chakra")) return Format::kChakra;
   throw InvalidInput(fmt::format("{}: its name does not tell what it is (--format {})", file,
@@ -99,9 +97,6 @@ Format detect_format(std::string_view content, const std::string& file) {
 
 Imported import_graph(std::string_view content, const std::string& file, Format format,
                       const cost::CostModel& costs, const Options& options) {
-  if (format != Format::kOnnx && !options.dimensions.empty()) {
-    throw InvalidConfig("--dim: is for the symbolic axes of an ONNX model");
-  }
   switch (format) {
     case Format::kOnnx:
       return import_onnx(content, file, costs, options);

@@ -277,9 +277,20 @@ class Fusion {
     shape.kv_heads = std::clamp(keys / per_head, 1.0, shape.heads);
     if (!is_piece_free(scores.inputs[1])) shape.kv_heads = shape.heads;
     for (const int i : softmax.operators) {
-      for (const int input : op(i).inputs) shape.causal = shape.causal || tensor(input).causal;
+      for (const int input : op(i).inputs) {
+        shape.causal = shape.causal || tensor(input).causal;
+        shape.masked = shape.masked || (is_from_outside(softmax, input) &&
+                                        is_mask_of(tensor(input), shape.tokens, shape.keys));
+      }
     }
     return shape;
+  }
+
+  /// Whether no operator of the group, and no product in front of it, writes tensor `t`.
+  bool is_from_outside(const Group& group, int t) const {
+    const int from = writer_[at(base_[at(t)])];
+    if (from < 0) return true;
+    return &groups_[at(group_[at(from)])] != &group && op(from).kind != Kind::kProduct;
   }
 
   /// Whether the tensor that `t` is a view of has no more elements than `t`: it was not cut.

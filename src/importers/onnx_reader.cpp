@@ -13,6 +13,7 @@
 #include "importers/causal_mask.hpp"
 #include "importers/onnx_attributes.hpp"
 #include "importers/onnx_shapes.hpp"
+#include "importers/onnx_values.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -50,42 +51,41 @@ double width_of(std::int32_t type) {
   }
 }
 
-std::size_t stored_width(std::int32_t type) {
-  switch (type) {
-    case onnx::TensorProto::FLOAT:
-      return 4;
-    case onnx::TensorProto::FLOAT16:
-    case onnx::TensorProto::BFLOAT16:
-      return 2;
-    case onnx::TensorProto::DOUBLE:
-      return 8;
-    default:
-      return static_cast<std::size_t>(width_of(type));
-  }
-}
-
-bool is_causal(const onnx::TensorProto& tensor) {
+bool is_causal(const onnx::TensorProto& tensor, OnnxValues& values) {
   const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
-  return is_triangle(dims, tensor.raw_data(), stored_width(tensor.data_type()));
+  if (!is_square(dims)) return false;
+  const OnnxValues::Items items = values.of(tensor);
+  return is_triangle(dims, items.bytes, items.width);
 }
 
-/// Whether `b` has the values of the matrix `a`, with rows and columns exchanged: exporters fold
-/// the transposition of a weight that is tied to a table.
-bool is_transposed(const onnx::TensorProto& a, const onnx::TensorProto& b) {
-  if (a.dims_size() != 2 || b.dims_size() != 2 || a.data_type() != b.data_type()) return false;
-  if (a.dims(0) != b.dims(1) || a.dims(1) != b.dims(0)) return false;
-  const std::size_t width = stored_width(a.data_type());
-  const auto rows = static_cast<std::size_t>(std::max<std::int64_t>(0, a.dims(0)));
-  const auto columns = static_cast<std::size_t>(std::max<std::int64_t>(0, a.dims(1)));
-  const std::string_view x = a.raw_data(), y = b.raw_data();
-  if (x.empty() || y.size() != x.size() ||
-      x.size() / width / std::max<std::size_t>(1, rows) != columns)
-    return false;
+bool has_transposed_shape(const onnx::TensorProto& a, const onnx::TensorProto& b) {
+  return a.dims_size() == 2 && b.dims_size() == 2 && a.data_type() == b.data_type() &&
+         a.dims(0) == b.dims(1) && a.dims(1) == b.dims(0) && a.dims(0) > 0 && a.dims(1) > 0;
+}
+
+/// Whether `b` has the values of the matrix `a` of so many rows and columns, with these exchanged:
+/// exporters fold the transposition of a weight that is tied to a table.
+bool is_transposed(const OnnxValues::Items& a, const OnnxValues::Items& b, std::size_t rows,
+                   std::size_t columns) {
+  const std::string_view x = a.bytes, y = b.bytes;
+  const std::size_t width = a.width;
+  if (width != b.width || x.size() != y.size() || x.size() / width / rows != columns) return false;
   for (std::size_t i = 0; i < rows * columns; ++i) {
     const std::size_t j = i % columns * rows + i / columns;
     if (x.substr(i * width, width) != y.substr(j * width, width)) return false;
   }
   return x.find_first_not_of(x.front()) != std::string_view::npos;
+}
+
+/// Puts values that are beside the model into it. Returns whether it holds them.
+bool take_in(onnx::TensorProto& tensor, OnnxValues& values) {
+  if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return true;
+  const std::string_view bytes = values.of(tensor).bytes;
+  if (bytes.empty()) return false;
+  tensor.set_raw_data(bytes.data(), bytes.size());
+  tensor.clear_data_location();
+  tensor.clear_external_data();
+  return true;
 }
 
 double product_of(std::span<const std::int64_t> dims) {
@@ -348,12 +348,18 @@ struct OnnxReader::Model {
     return &input->type().tensor_type().shape().dim(0);
   }
 
-  void find_tied_weights();
-  void turn_weights_into_inputs(const std::string& file);
+  std::vector<std::string> remarks;
+
+  void find_tied_weights(OnnxValues& values);
+  void tie(const onnx::TensorProto& weight, const onnx::TensorProto& table, OnnxValues& values);
+  void turn_weights_into_inputs(const std::string& file, OnnxValues& values);
+  /// Of constants that were folded.
+  void find_causal_masks(OnnxValues& values);
+  void check_dimensions(const std::string& file, const Dimensions& sizes) const;
   void bind(const std::string& file, const Dimensions& sizes, std::int64_t micro_batch);
 };
 
-void OnnxReader::Model::find_tied_weights() {
+void OnnxReader::Model::find_tied_weights(OnnxValues& values) {
   std::map<std::string, const onnx::TensorProto*> tensors;
   for (const onnx::TensorProto& tensor : graph().initializer()) tensors[tensor.name()] = &tensor;
   const auto named = [&](const onnx::NodeProto& node, int input) -> const onnx::TensorProto* {
@@ -367,18 +373,30 @@ void OnnxReader::Model::find_tied_weights() {
   for (const onnx::NodeProto& node : graph().node()) {
     const onnx::TensorProto* weight = node.op_type() == "MatMul" ? named(node, 1) : nullptr;
     if (weight == nullptr) continue;
-    for (const onnx::TensorProto* table : tables) {
-      if (is_transposed(*table, *weight)) tied[weight->name()] = table->name();
-    }
+    for (const onnx::TensorProto* table : tables) tie(*weight, *table, values);
+  }
+}
+
+void OnnxReader::Model::tie(const onnx::TensorProto& weight, const onnx::TensorProto& table,
+                            OnnxValues& values) {
+  if (!has_transposed_shape(table, weight)) return;
+  const OnnxValues::Items from = values.of(table), to = values.of(weight);
+  if (from.bytes.empty() || to.bytes.empty()) {
+    remarks.push_back(
+        fmt::format("{} is taken not to be tied to {}: the file does not hold their values",
+                    util::quoted(weight.name()), util::quoted(table.name())));
+  } else if (is_transposed(from, to, static_cast<std::size_t>(table.dims(0)),
+                           static_cast<std::size_t>(table.dims(1)))) {
+    tied[weight.name()] = table.name();
   }
 }
 
 /// Weights become inputs of their shape, so that neither checks nor inference ask for their values.
-void OnnxReader::Model::turn_weights_into_inputs(const std::string& file) {
+void OnnxReader::Model::turn_weights_into_inputs(const std::string& file, OnnxValues& values) {
   onnx::GraphProto& graph = *proto.mutable_graph();
   std::set<std::string> inputs;
   for (const auto& info : graph.input()) inputs.insert(info.name());
-  google::protobuf::RepeatedPtrField<onnx::TensorProto> small;
+  google::protobuf::RepeatedPtrField<onnx::TensorProto> kept;
   for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {
     const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
     const bool negative =
@@ -387,11 +405,11 @@ void OnnxReader::Model::turn_weights_into_inputs(const std::string& file) {
       fail(file, fmt::format("initializer {}: has a negative axis or more than 2^50 elements",
                              util::quoted(tensor.name())));
     }
-    if (is_causal(tensor)) causal.insert(tensor.name());
-    const bool external = tensor.data_location() == onnx::TensorProto::EXTERNAL;
-    if (width_of(tensor.data_type()) > 0 && product_of(dims) * 8 <= kSmallInitializer &&
-        !external) {
-      small.Add()->Swap(&tensor);
+    if (is_causal(tensor, values)) causal.insert(tensor.name());
+    const bool small =
+        width_of(tensor.data_type()) > 0 && product_of(dims) * 8 <= kSmallInitializer;
+    if (small && take_in(tensor, values)) {
+      kept.Add()->Swap(&tensor);
       continue;
     }
     constants.insert(tensor.name());
@@ -403,13 +421,43 @@ void OnnxReader::Model::turn_weights_into_inputs(const std::string& file) {
     type->mutable_shape();
     for (const std::int64_t dim : dims) type->mutable_shape()->add_dim()->set_dim_value(dim);
   }
-  graph.mutable_initializer()->Swap(&small);
+  graph.mutable_initializer()->Swap(&kept);
   for (const onnx::NodeProto& node : graph.node()) {
     const onnx::AttributeProto* value =
         node.op_type() == "Constant" ? attribute(node, "value") : nullptr;
-    if (value != nullptr && node.output_size() == 1 && is_causal(value->t())) {
+    if (value != nullptr && node.output_size() == 1 && is_causal(value->t(), values)) {
       causal.insert(node.output(0));
     }
+  }
+}
+
+void OnnxReader::Model::find_causal_masks(OnnxValues& values) {
+  for (const onnx::TensorProto& tensor : graph().initializer()) {
+    if (is_causal(tensor, values)) causal.insert(tensor.name());
+  }
+}
+
+/// That every size is of an axis that needs one.
+void OnnxReader::Model::check_dimensions(const std::string& file, const Dimensions& sizes) const {
+  const auto* batch = batch_axis();
+  const std::string batch_name = batch != nullptr ? batch->dim_param() : "";
+  std::set<std::string> names;
+  for (const onnx::ValueInfoProto& info : graph().input()) {
+    for (const auto& dim : info.type().tensor_type().shape().dim()) names.insert(dim.dim_param());
+  }
+  names.erase("");
+  names.erase(batch_name);
+  for (const auto& [name, size] : sizes) {
+    if (names.contains(name)) continue;
+    if (name == batch_name) {
+      throw InvalidConfig(fmt::format("--dim: {} is the batch of {} (--micro-batch {})",
+                                      util::quoted(name), file, size));
+    }
+    const std::string known = names.empty()
+                                  ? " (none of its axes needs a size)"
+                                  : util::hint(name, std::vector(names.begin(), names.end()));
+    throw InvalidConfig(
+        fmt::format("--dim: {} has no symbolic axis {}{}", file, util::quoted(name), known));
   }
 }
 
@@ -418,7 +466,6 @@ void OnnxReader::Model::bind(const std::string& file, const Dimensions& sizes,
                              std::int64_t micro_batch) {
   const auto* batch = batch_axis();
   const std::string batch_name = batch != nullptr ? batch->dim_param() : "";
-  std::vector<std::string> names;
   for (onnx::ValueInfoProto& info : *proto.mutable_graph()->mutable_input()) {
     if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) {
       fail(file, fmt::format("input {}: is no tensor with a shape", util::quoted(info.name())));
@@ -432,7 +479,6 @@ void OnnxReader::Model::bind(const std::string& file, const Dimensions& sizes,
         dim->set_dim_value(micro_batch);
         continue;
       }
-      names.push_back(name);
       const auto size = sizes.find(name);
       if (name.empty() || size == sizes.end()) {
         throw InvalidConfig(fmt::format(
@@ -441,11 +487,6 @@ void OnnxReader::Model::bind(const std::string& file, const Dimensions& sizes,
       }
       dim->set_dim_value(size->second);
     }
-  }
-  for (const auto& [name, size] : sizes) {
-    if (name == batch_name || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    throw InvalidConfig(fmt::format("--dim: {} has no symbolic axis {}{}", file, util::quoted(name),
-                                    util::hint(name, names)));
   }
 }
 
@@ -481,11 +522,15 @@ OnnxReader::OnnxReader(std::string_view content, std::string file, Dimensions di
     }
     kind_of(node, i, file_, unknown_memory_bound_);
   }
-  model_->find_tied_weights();
-  model_->turn_weights_into_inputs(file_);
+  OnnxValues values(file_);
+  model_->find_tied_weights(values);
+  model_->turn_weights_into_inputs(file_, values);
+  model_->check_dimensions(file_, dimensions_);
 }
 
 OnnxReader::~OnnxReader() = default;
+
+const std::vector<std::string>& OnnxReader::remarks() const { return model_->remarks; }
 
 std::optional<std::int64_t> OnnxReader::fixed_batch() const {
   const auto* batch = model_->batch_axis();
@@ -496,10 +541,12 @@ std::optional<std::int64_t> OnnxReader::fixed_batch() const {
 
 OperatorGraph OnnxReader::read(std::int64_t micro_batch) const {
   const google::protobuf::LogSilencer silence;
-  Model bound{model_->proto, model_->constants, model_->causal, model_->tied};
+  Model bound{model_->proto, model_->constants, model_->causal, model_->tied, {}};
   bound.bind(file_, dimensions_, micro_batch);
   forget_symbols(*bound.proto.mutable_graph());
   infer_shapes(bound.proto, file_);
+  OnnxValues values(file_);
+  bound.find_causal_masks(values);
   OperatorGraph graph = GraphBuilder(bound.graph(), file_, unknown_memory_bound_)
                             .build(bound.constants, bound.causal, bound.tied);
   graph.name = std::filesystem::path(file_).stem().string();  // exporters name all alike

@@ -62,6 +62,7 @@ struct AttentionShape {
   double kv_heads = 0;
   double head_dim = 0;
   bool causal = false;
+  bool masked = false;  ///< by something that tells for every query and key
 };
 
 struct Operator {
@@ -85,6 +86,9 @@ struct OperatorGraph {
   std::int64_t micro_batch = 1;
   double tokens_per_sample = 0;  ///< 0: not known
 };
+
+/// Whether the last two axes of `tensor` are `tokens` and `keys`.
+bool is_mask_of(const Tensor& tensor, double tokens, double keys);
 
 /// Views of constants, and what else is worked out of constants alone, are constants: removes these
 /// operators. Marks what is made of causal masks.

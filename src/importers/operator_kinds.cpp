@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "importers/causal_mask.hpp"
 #include "importers/operator_graph.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
@@ -130,11 +131,6 @@ bool is_triangle(std::string_view type) {
   return type == "Trilu" || type == "tril" || type == "triu";
 }
 
-bool is_square(const Tensor& tensor) {
-  const std::size_t rank = tensor.dims.size();
-  return rank >= 2 && tensor.dims[rank - 1] == tensor.dims[rank - 2] && tensor.dims[rank - 1] > 1;
-}
-
 /// A table of embeddings is looked up for its gradient, even where what is looked up never changes.
 bool is_constant(const OperatorGraph& graph, const Operator& op) {
   if (op.kind == Kind::kConstant) return true;
@@ -152,6 +148,12 @@ bool is_constant(const OperatorGraph& graph, const Operator& op) {
 bool hands_masks_on(Kind kind) { return kind < Kind::kRows || kind == Kind::kMove; }
 
 }  // namespace
+
+bool is_mask_of(const Tensor& tensor, double tokens, double keys) {
+  const std::size_t rank = tensor.dims.size();
+  return rank >= 2 && static_cast<double>(tensor.dims[rank - 1]) == keys &&
+         static_cast<double>(tensor.dims[rank - 2]) == tokens;
+}
 
 void find_rows(Product& product, const Operator& op, const Tensor& a, const Tensor& b,
                const Tensor& c) {
@@ -178,7 +180,7 @@ void drop_constant_operators(OperatorGraph& graph) {
       Tensor& tensor = graph.tensors[static_cast<std::size_t>(output)];
       tensor.constant = constant;
       const bool made_here = is_triangle(op.type) || (constant && is_comparison(op.type));
-      tensor.causal = causal || (made_here && is_square(tensor));
+      tensor.causal = causal || (made_here && is_square(tensor.dims));
       // what exporters write as Identity are parameters that are equal only to begin with
       if (constant && op.kind == Kind::kView && op.type != "Identity" && !op.inputs.empty()) {
         const Tensor& input = graph.tensors[static_cast<std::size_t>(op.inputs.front())];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace nestplan::importers {
@@ -212,5 +213,26 @@ class Sharder {
 }  // namespace
 
 Sharding shard(const KernelGraph& graph, std::int64_t tp) { return Sharder(graph, tp).run(); }
+
+std::vector<std::int64_t> nearest_degrees(const KernelGraph& graph, std::int64_t tp) {
+  std::set<std::int64_t> depths, divisors;
+  for (const Kernel& kernel : graph.kernels) {
+    if (kernel.kind == Kind::kProduct) depths.insert(std::llround(kernel.product.in));
+  }
+  for (const std::int64_t depth : depths) {
+    for (std::int64_t d = 1; d * d <= depth; ++d) {
+      if (depth % d == 0) divisors.insert({d, depth / d});
+    }
+  }
+  divisors.erase(1);
+  const auto splits = [&](std::int64_t degree) { return shard(graph, degree).regions > 0; };
+  const auto above = std::find_if(divisors.upper_bound(tp), divisors.end(), splits);
+  const auto below =
+      std::find_if(std::make_reverse_iterator(divisors.lower_bound(tp)), divisors.rend(), splits);
+  std::vector<std::int64_t> degrees;
+  if (below != divisors.rend()) degrees.push_back(*below);
+  if (above != divisors.end()) degrees.push_back(*above);
+  return degrees;
+}
 
 }  // namespace nestplan::importers

@@ -33,4 +33,8 @@ struct Sharding {
 /// Nothing outside may read from inside, and no weight inside may be shared.
 Sharding shard(const KernelGraph& graph, std::int64_t tp);
 
+/// The largest degree below `tp` and the smallest above that split some region; none where there is
+/// no such degree.
+std::vector<std::int64_t> nearest_degrees(const KernelGraph& graph, std::int64_t tp);
+
 }  // namespace nestplan::importers

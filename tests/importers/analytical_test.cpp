@@ -3,59 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "importers/architectures.hpp"
 #include "importers/samples.hpp"
-#include "nestplan/cost/profile.hpp"
-#include "nestplan/io/huggingface.hpp"
 
 namespace nestplan::importers {
 namespace {
-
-using nlohmann::json;
-
-/// Those of tests/importers/torch_models.py.
-model::Model gpt() {
-  return io::parse_model(json{{"model_type", "gpt2"},
-                              {"n_embd", 16},
-                              {"n_layer", 2},
-                              {"n_head", 4},
-                              {"n_positions", 8},
-                              {"vocab_size", 96},
-                              {"resid_pdrop", 0.0},
-                              {"embd_pdrop", 0.0},
-                              {"attn_pdrop", 0.0}}
-                             .dump(),
-                         "config.json");
-}
-
-model::Model llama() {
-  return io::parse_model(json{{"model_type", "llama"},
-                              {"hidden_size", 16},
-                              {"num_hidden_layers", 2},
-                              {"num_attention_heads", 4},
-                              {"num_key_value_heads", 2},
-                              {"intermediate_size", 48},
-                              {"max_position_embeddings", 8},
-                              {"vocab_size", 96},
-                              {"hidden_act", "silu"},
-                              {"rms_norm_eps", 1e-5},
-                              {"tie_word_embeddings", false}}
-                             .dump(),
-                         "config.json");
-}
-
-model::Graph profiled(const model::Model& model) {
-  cost::ProfileOptions options;
-  options.sequence = 8;
-  options.tp = {1, 2};
-  options.micro_batches = {1, 2};
-  options.sequence_parallel = false;
-  options.vocabulary_multiple = 1;
-  return cost::build_graph(model, test::device(), options);
-}
 
 struct Case {
   std::string file;
@@ -71,7 +26,7 @@ class SameArchitecture : public testing::TestWithParam<Case> {
     options.tp = {1, 2};
     options.micro_batches = {1, 2};
     imported_ = test::import_sample(GetParam().file, options).graph;
-    profiled_ = profiled(GetParam().model());
+    profiled_ = test::profiled(GetParam().model());
     ASSERT_EQ(imported_.strategies.size(), profiled_.strategies.size());
   }
 
@@ -109,7 +64,7 @@ class SameArchitecture : public testing::TestWithParam<Case> {
 };
 
 TEST_P(SameArchitecture, HasTheSameFlops) {
-  EXPECT_DOUBLE_EQ(*imported_.model_flops_per_sample, *profiled_.model_flops_per_sample);
+  EXPECT_EQ(*imported_.model_flops_per_sample, *profiled_.model_flops_per_sample);
   EXPECT_EQ(imported_.tokens_per_sample, profiled_.tokens_per_sample);
 }
 
@@ -192,10 +147,11 @@ TEST_P(SameArchitecture, IsAChainOfBlocks) {
 
 INSTANTIATE_TEST_SUITE_P(
     Torch, SameArchitecture,
-    testing::Values(Case{"gpt.onnx", "h.", {"wte", "wpe"}, {"ln_f", "lm_head"}, gpt},
-                    Case{"gpt.fx.json", "h.", {"wte", "wpe"}, {"ln_f", "lm_head"}, gpt},
-                    Case{"llama.onnx", "layers.", {"embedding"}, {"norm", "output"}, llama},
-                    Case{"llama.fx.json", "layers.", {"embedding"}, {"norm", "output"}, llama}),
+    testing::Values(
+        Case{"gpt.onnx", "h.", {"wte", "wpe"}, {"ln_f", "lm_head"}, test::gpt},
+        Case{"gpt.fx.json", "h.", {"wte", "wpe"}, {"ln_f", "lm_head"}, test::gpt},
+        Case{"llama.onnx", "layers.", {"embedding"}, {"norm", "output"}, test::llama},
+        Case{"llama.fx.json", "layers.", {"embedding"}, {"norm", "output"}, test::llama}),
     [](const auto& each) {
       std::string name = each.param.file;
       std::replace(name.begin(), name.end(), '.', '_');

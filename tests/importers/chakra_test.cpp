@@ -1,10 +1,13 @@
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "importers/samples.hpp"
 #include "importers/traces.hpp"
+#include "nestplan/io/keys.hpp"
 
 namespace nestplan::importers {
 namespace {
@@ -182,6 +185,40 @@ TEST(Chakra, BrokenTracesAreRefusedByName) {
   const std::string content = test::as_protobuf(test::two_layers());
   EXPECT_TRUE(has(test::complaint(content.substr(0, content.size() - 3), "t", Format::kChakra),
                   "cut short"));
+}
+
+/// Names of the fields, in JSON, of a message of the protobuf.
+std::set<std::string> fields_of(const google::protobuf::Descriptor& message) {
+  std::set<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.insert(message.field(i)->json_name());
+  return names;
+}
+
+TEST(Chakra, TheSchemaHasWhatIsRead) {
+  const auto schema = nlohmann::json::parse(
+      io::read_text(NESTPLAN_SOURCE_DIR "/inputs/schemas/chakra.schema.json"));
+  const auto listed = [](const nlohmann::json& object) {
+    std::set<std::string> names;
+    for (const auto& [name, value] : object.at("properties").items()) names.insert(name);
+    return names;
+  };
+  const auto known = [](const io::KeySet& keys) {
+    std::set<std::string> names(keys.required.begin(), keys.required.end());
+    names.insert(keys.optional.begin(), keys.optional.end());
+    return names;
+  };
+  const nlohmann::json& objects = schema.at("$defs");
+  EXPECT_EQ(listed(schema), known(io::chakra_keys::kTrace));
+  EXPECT_EQ(listed(objects.at("node")), known(io::chakra_keys::kNode));
+  EXPECT_EQ(objects.at("node").at("required"), nlohmann::json(io::chakra_keys::kNode.required));
+  EXPECT_EQ(listed(objects.at("message")), fields_of(*chakra::Node::descriptor()));
+  EXPECT_EQ(listed(objects.at("values")), fields_of(*chakra::Values::descriptor()));
+  EXPECT_EQ(listed(objects.at("attribute")), fields_of(*chakra::Attribute::descriptor()));
+  nlohmann::json types = nlohmann::json::array();
+  for (int i = 0; i < chakra::NodeType_descriptor()->value_count(); ++i) {
+    types.push_back(chakra::NodeType_descriptor()->value(i)->name());
+  }
+  EXPECT_EQ(objects.at("message").at("properties").at("type").at("enum"), types);
 }
 
 TEST(Chakra, OneDegreeAndOneMicroBatch) {

@@ -22,10 +22,12 @@ elif options.model == "Encoder":
     sample = torch.zeros(1, torch_models.TOKENS, torch_models.WIDTH)
 else:
     sample = torch.zeros(1, torch_models.TOKENS, dtype=torch.long)
-axes = {"input": {0: "batch"}, "output": {0: "batch"}} if options.symbolic else None
+samples = (sample, sample) if options.model == "T5" else (sample,)
+names = ["input", "decoder_input"][: len(samples)]
+axes = {name: {0: "batch"} for name in [*names, "output"]} if options.symbolic else None
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.onnx.export(
-        model, sample, options.file, input_names=["input"], output_names=["output"],
+        model, samples, options.file, input_names=names, output_names=["output"],
         dynamic_axes=axes, opset_version=options.opset,
     )

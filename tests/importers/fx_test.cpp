@@ -47,8 +47,17 @@ TEST(Fx, MultiheadAttentionIsProductsAndACore) {
   EXPECT_EQ(mix.costs[column]->parameters, 4 * 16 * 16 / 2 + 3 * 16 / 2 + 16);
 }
 
+TEST(Fx, CausalMultiheadAttentionCountsHalfOfThePairs) {
+  json document = json::parse(test::sample("encoder.fx.json"));
+  const double full = *read(document).graph.model_flops_per_sample;
+  for (json& node : document["nodes"]) {
+    if (node["type"] == "MultiheadAttention") node["attributes"]["is_causal"] = true;
+  }
+  EXPECT_DOUBLE_EQ(*read(document).graph.model_flops_per_sample, full - 3 * 2 * 8 * 8 * 16);
+}
+
 TEST(Fx, BothFormatsOfAModelAgree) {
-  for (const std::string name : {"gpt", "llama", "encoder", "convnet"}) {
+  for (const std::string name : {"gpt", "llama", "encoder", "convnet", "mixtral", "t5"}) {
     Options options;
     options.micro_batches = {1};
     const model::Graph a = test::import_sample(name + ".onnx", options).graph;

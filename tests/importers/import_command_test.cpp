@@ -63,13 +63,46 @@ TEST_F(ImportCommand, BadUsageIsOneLine) {
   refused(import(kData + "gpt.onnx", {"--device", "x.json"}), "exclude each other");
 }
 
+const char* const kTrace =
+    R"({"version": "0.0.4"}{"id": "1", "name": "a_FWD", "type": "COMP_NODE",
+        "durationMicros": "10", "attr": [{"name": "tensor_size", "int64Val": "64"}]})";
+
+TEST_F(ImportCommand, FlagsWithoutEffectAreRefused) {
+  const std::string trace = write("trace.json", kTrace);
+  const auto refused = [&](const std::string& file, const Words& more, const std::string& says) {
+    Words words{"import", file};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << says;
+    EXPECT_TRUE(is_one_line(outcome.err));
+    EXPECT_TRUE(has(outcome.err, says)) << outcome.err;
+  };
+  const std::string models = ": has no effect on a file of the format chakra, only on onnx and fx";
+  refused(trace, {"--unknown", "memory-bound"}, "--unknown" + models);
+  refused(trace, {"--attention", "fused"}, "--attention" + models);
+  refused(trace, {"--cluster", kCluster}, "--cluster" + models);
+  refused(trace, {"--device", "x.json"}, "--device" + models);
+  refused(trace, {"--dim", "seq=8"}, "--dim: has no effect");
+  refused(kData + "gpt.fx.json", {"--dim", "seq=8"},
+          "--dim: has no effect on a file of the format fx, only on onnx");
+  refused(kData + "gpt.onnx", {"--tensor-bytes", "1 MB"},
+          "--tensor-bytes: has no effect on a file of the format onnx, only on chakra");
+}
+
+TEST_F(ImportCommand, WhatIsImportedIsNotOverwritten) {
+  const std::string trace = write("trace.json", kTrace);
+  const Outcome outcome = run({"import", trace, "-o", trace});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(is_one_line(outcome.err));
+  EXPECT_TRUE(has(outcome.err, "what is imported")) << outcome.err;
+  EXPECT_EQ(run({"import", trace}).exit_code, 0);
+}
+
 TEST_F(ImportCommand, TracesNeedNoDevice) {
-  const std::string trace =
-      write("trace.json",
-            R"({"version": "0.0.4"}{"id": "1", "name": "a_FWD", "type": "COMP_NODE",
-                "durationMicros": "10", "attr": [{"name": "tensor_size", "int64Val": "64"}]})");
+  const std::string trace = write("trace.json", kTrace);
   const Outcome outcome = run({"import", trace});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "nestplan: 1 layer, 0 edges, 2 downsets, 1 strategy;"));
   EXPECT_TRUE(has(outcome.err, "no backward pass"));
   EXPECT_EQ(Json::parse(outcome.out)["layers"][0]["id"], "a");
 }

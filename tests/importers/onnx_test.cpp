@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <initializer_list>
 
@@ -287,6 +289,140 @@ TEST(Onnx, SymbolicAxesNeedSizes) {
   EXPECT_TRUE(has(complaint(model, options), "--dim"));
 }
 
+TEST(Onnx, SizesOfNoAxisAreRefusedWithTheNearest) {
+  onnx::ModelProto model = two_products();
+  auto* shape = model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  shape->mutable_shape()->mutable_dim(1)->set_dim_param("width");
+  Options options;
+  options.dimensions = {{"widht", 8}};
+  EXPECT_EQ(complaint(model, options),
+            "--dim: m.onnx has no symbolic axis \"widht\" (did you mean \"width\"?)");
+  options.dimensions = {{"batch", 8}};
+  EXPECT_TRUE(has(complaint(model, options), "--micro-batch 8"));
+  options.dimensions = {{"width", 8}};
+  EXPECT_TRUE(has(complaint(two_products(), options), "none of its axes needs a size"));
+}
+
+/// Puts the values of all initializers into the file `name` of the tests' folder.
+onnx::ModelProto with_values_outside(const std::string& name) {
+  onnx::ModelProto model = parsed(test::sample("gpt.onnx"));
+  std::ofstream file(testing::TempDir() + name, std::ios::binary);
+  std::size_t offset = 0;
+  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    file << tensor.raw_data();
+    const auto add = [&](const char* key, const std::string& value) {
+      onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    };
+    add("location", name);
+    add("offset", std::to_string(offset));
+    add("length", std::to_string(tensor.raw_data().size()));
+    offset += tensor.raw_data().size();
+    tensor.clear_raw_data();
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  }
+  return model;
+}
+
+Imported read_in_folder(const onnx::ModelProto& model) {
+  return test::import(model.SerializeAsString(), testing::TempDir() + "gpt.onnx", Format::kOnnx);
+}
+
+TEST(Onnx, ValuesBesideTheModelTellMasksAndTies) {
+  const onnx::ModelProto model = with_values_outside("gpt.weights");
+  const Imported outside = read_in_folder(model);
+  EXPECT_EQ(outside.graph, test::import_sample("gpt.onnx").graph);
+  EXPECT_EQ(outside.remarks, std::vector<std::string>());
+
+  std::filesystem::resize_file(testing::TempDir() + "gpt.weights", 16);
+  const Imported cut = read_in_folder(model);
+  EXPECT_GT(cut.graph.model_flops_per_sample, outside.graph.model_flops_per_sample);
+  ASSERT_EQ(cut.remarks.size(), 2U);
+  EXPECT_TRUE(has(cut.remarks[0], "2 attentions are counted with all pairs")) << cut.remarks[0];
+  EXPECT_TRUE(has(cut.remarks[1], "not to be tied")) << cut.remarks[1];
+  std::filesystem::remove(testing::TempDir() + "gpt.weights");
+}
+
+TEST(Onnx, ValuesOutsideTheFolderAreNotOpened) {
+  for (const char* location : {"/etc/passwd", "../gpt.weights"}) {
+    onnx::ModelProto model = with_values_outside("gpt.weights");
+    for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+      tensor.mutable_external_data(0)->set_value(location);
+    }
+    EXPECT_TRUE(has(complaint(model), "not in the folder of the model"));
+  }
+  std::filesystem::remove(testing::TempDir() + "gpt.weights");
+}
+
+/// Scores of 4 tokens over themselves with a mask that `add_mask` calls "mask", softmax, and
+/// values.
+onnx::ModelProto masked_attention(const std::function<void(onnx::GraphProto&)>& add_mask) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("g");
+  set_shape(*graph.add_input(), "x", {2, 4, 8}, "batch");
+  set_shape(*graph.add_output(), "y", {2, 4, 8}, "batch");
+  add_mask(graph);
+  add_node(graph, "Transpose", "/Transpose", {"x"}, "keys");
+  onnx::AttributeProto& order = *graph.mutable_node(graph.node_size() - 1)->add_attribute();
+  order.set_name("perm");
+  order.set_type(onnx::AttributeProto::INTS);
+  for (const std::int64_t axis : {0, 1, 3, 2}) order.add_ints(axis);
+  add_node(graph, "MatMul", "/Scores", {"x", "keys"}, "scores");
+  add_node(graph, "Add", "/Add", {"scores", "mask"}, "masked");
+  add_node(graph, "Softmax", "/Softmax", {"masked"}, "shares");
+  add_node(graph, "MatMul", "/Values", {"shares", "x"}, "y");
+  return model;
+}
+
+onnx::TensorProto& add_floats(onnx::GraphProto& graph, const std::string& name,
+                              const std::vector<float>& values) {
+  onnx::TensorProto& tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.mutable_float_data()->Assign(values.begin(), values.end());
+  return tensor;
+}
+
+TEST(Onnx, MasksInTypedFieldsAndFoldedComparisonsAreCausal) {
+  const auto triangle = [](float corner) {
+    return [corner](onnx::GraphProto& graph) {
+      std::vector<float> values;
+      for (int i = 0; i < 16; ++i) values.push_back(i % 4 > i / 4 ? -1e9F : 0);
+      values.back() = corner;
+      onnx::TensorProto& mask = add_floats(graph, "mask", values);
+      mask.add_dims(4);
+      mask.add_dims(4);
+    };
+  };
+  const auto compared = [](onnx::GraphProto& graph) {
+    for (const bool row : {true, false}) {
+      onnx::TensorProto& places = *graph.add_initializer();
+      places.set_name(row ? "row" : "column");
+      places.set_data_type(onnx::TensorProto::INT64);
+      for (int i = 0; i < 4; ++i) places.add_int64_data(i);
+      places.add_dims(row ? 1 : 4);
+      places.add_dims(row ? 4 : 1);
+    }
+    add_floats(graph, "never", {-1e9F});
+    add_floats(graph, "always", {0});
+    add_node(graph, "Greater", "/Greater", {"row", "column"}, "later");
+    add_node(graph, "Where", "/Where", {"later", "never", "always"}, "mask");
+  };
+  const Imported full = read(masked_attention(triangle(1)));
+  ASSERT_EQ(full.remarks.size(), 1U);
+  EXPECT_TRUE(has(full.remarks[0], "1 attention is counted with all pairs")) << full.remarks[0];
+  const double flops = *full.graph.model_flops_per_sample;
+  for (const Imported& causal :
+       {read(masked_attention(triangle(0))), read(masked_attention(compared))}) {
+    EXPECT_EQ(causal.remarks, std::vector<std::string>());
+    EXPECT_DOUBLE_EQ(*causal.graph.model_flops_per_sample, flops / 2);
+  }
+}
+
 TEST(Onnx, AFixedBatchIsTheOnlyOne) {
   onnx::ModelProto model = two_products();
   for (auto* info :
@@ -306,10 +442,22 @@ TEST(Onnx, DegreesThatSplitNothingAreLeftOut) {
   const Imported imported = test::import_sample("gpt.onnx", options);
   EXPECT_EQ(imported.graph.strategies.size(), 2U);
   ASSERT_EQ(imported.remarks.size(), 1U);
-  EXPECT_TRUE(has(imported.remarks[0], "tp 5 is left out"));
+  EXPECT_EQ(imported.remarks[0],
+            "tp 5 is left out: no pair of products can be split so many ways (nearest: 4, 8)");
+  options.tp = {3};
+  EXPECT_EQ(test::complaint(test::sample("gpt.onnx"), "gpt.onnx", Format::kOnnx, options),
+            "--tp: no pair of products of gpt.onnx can be split 3 ways (nearest: 2, 4)");
   options.tp = {5};
   EXPECT_TRUE(
       has(test::complaint(test::sample("gpt.onnx"), "gpt.onnx", Format::kOnnx, options), "--tp"));
+}
+
+TEST(Onnx, DegreesThatSplitNoAttentionAreRemarkedOn) {
+  Options options;
+  options.tp = {8};
+  const Imported imported = test::import_sample("gpt.onnx", options);
+  ASSERT_EQ(imported.remarks.size(), 1U);
+  EXPECT_EQ(imported.remarks[0], "tp 8 leaves 2 of 2 attentions on every device as a whole");
 }
 
 TEST(Onnx, FormatsAreToldApart) {
@@ -321,6 +469,32 @@ TEST(Onnx, FormatsAreToldApart) {
   EXPECT_THROW(detect_format("\x1f\x8b", "a.et"), InvalidInput);
   EXPECT_THROW(detect_format(" ", "a.onnx"), InvalidInput);
   EXPECT_THROW(parse_format("onx"), InvalidConfig);
+}
+
+TEST(Onnx, OtherFilesAreCalledWhatTheyAre) {
+  const auto said = [](const std::string& content, const std::string& file) {
+    try {
+      detect_format(content, file);
+    } catch (const InvalidInput& error) {
+      return std::string(error.what());
+    }
+    return std::string("no complaint");
+  };
+  const std::string taken =
+      "import takes ONNX models, nestplan.fx/1 of inputs/export_torch_graph.py, and Chakra traces";
+  EXPECT_EQ(said(R"({"model_type": "llama"})", "c.json"),
+            "c.json: is a model's config of Hugging Face (for --model); " + taken);
+  EXPECT_EQ(said(R"({"format": "nestplan.graph/1"})", "g.json"),
+            "g.json: is a graph of nestplan already (for --graph); " + taken);
+  EXPECT_TRUE(has(said(R"({"format": "nestplan.cluster/1"})", "c"), "for --cluster"));
+  EXPECT_TRUE(has(said(R"({"format": "nestplan.plan/1"})", "p"), "a plan of nestplan"));
+  EXPECT_TRUE(has(said(R"({"format": "nestplan.fx/2"})", "f"), "did you mean \"nestplan.fx/1\""));
+  EXPECT_TRUE(has(said(R"({"workload_grap": []})", "t"), "is not \"workload_graph\""));
+  EXPECT_TRUE(has(said(R"({"traceEvents": []})", "t"), "chakra_trace_link"));
+  EXPECT_TRUE(has(said(R"({"a": 1})", "a.json"), "is JSON of no kind that is known; " + taken));
+  EXPECT_TRUE(has(said(R"({"workload_graph": [)", "t"), "line 1"));
+  EXPECT_TRUE(has(said("PK\x03\x04", "model.pt"), "a zip archive"));
+  EXPECT_TRUE(has(said("import torch", "model.py"), "export_torch_graph.py FILE.py:FUNCTION"));
 }
 
 }  // namespace

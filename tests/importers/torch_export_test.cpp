@@ -3,27 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "importers/samples.hpp"
+#include "importers/torch.hpp"
 
 namespace nestplan::importers {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Of Debian, which may not be the first on the path.
-constexpr const char* kPython = "/usr/bin/python3";
-
-bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
-
 class TorchExport : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!run(std::string(kPython) + " -c 'import torch' 2>/dev/null")) {
-      GTEST_SKIP() << kPython << " has no torch: python3-torch of Debian";
-    }
+    if (!test::has_torch()) GTEST_SKIP() << test::no_torch();
     folder_ = fs::path(testing::TempDir()) / ("torch_export_" + GetParam());
     fs::create_directories(folder_);
   }
@@ -51,9 +44,10 @@ class TorchExport : public testing::TestWithParam<std::string> {
 
 TEST_P(TorchExport, OnnxIsReadAsBefore) {
   const std::string file = lower() + ".onnx";
-  ASSERT_TRUE(run("PYTHONDONTWRITEBYTECODE=1 " + std::string(kPython) + " '" + source_ +
-                  "/tests/importers/export_onnx.py' " + GetParam() + " '" +
-                  (folder_ / file).string() + "' --symbolic"));
+  const test::Said said = test::say("PYTHONDONTWRITEBYTECODE=1 " + std::string(test::kPython) +
+                                    " '" + source_ + "/tests/importers/export_onnx.py' " +
+                                    GetParam() + " '" + (folder_ / file).string() + "' --symbolic");
+  ASSERT_EQ(said.exit_code, 0) << said.text;
   expect_as_before(file);
 }
 
@@ -61,16 +55,16 @@ TEST_P(TorchExport, FxIsReadAsBefore) {
   const std::string file = lower() + ".fx.json";
   const std::string input = GetParam() == "ConvNet"   ? "3x32x32"
                             : GetParam() == "Encoder" ? "8x16"
+                            : GetParam() == "T5"      ? "8:int64 --input 8:int64"
                                                       : "8:int64";
-  ASSERT_TRUE(run("PYTHONDONTWRITEBYTECODE=1 " + std::string(kPython) + " '" + source_ +
-                  "/inputs/export_torch_graph.py' '" + source_ +
-                  "/tests/importers/torch_models.py:" + GetParam() + "' --input " + input +
-                  " --batch 1,2 -o '" + (folder_ / file).string() + "'"));
+  const test::Said said = test::export_torch_graph(
+      GetParam(), "--input " + input + " --batch 1,2 -o '" + (folder_ / file).string() + "'");
+  ASSERT_EQ(said.exit_code, 0) << said.text;
   expect_as_before(file);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchExport,
-                         testing::Values("Gpt", "Llama", "Encoder", "ConvNet"));
+                         testing::Values("Gpt", "Llama", "Mixtral", "T5", "Encoder", "ConvNet"));
 
 }  // namespace
 }  // namespace nestplan::importers

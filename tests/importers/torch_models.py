@@ -1,6 +1,7 @@
 """Small models for the tests, as people write them: a GPT with one product for Q, K and V, and a
-Llama with rotary positions, fewer key-value heads and a gated MLP. Sizes are not unpacked, which
-torch.fx of PyTorch 1.13 cannot follow in Python 3.11."""
+Llama with rotary positions, fewer key-value heads and a gated MLP; the same with experts; and an
+encoder-decoder. Sizes are not unpacked, which torch.fx of PyTorch 1.13 cannot follow in Python
+3.11."""
 
 import math
 
@@ -133,6 +134,171 @@ class Llama(nn.Module):
         for block in self.layers:
             x = block(x)
         return self.output(self.norm(x))
+
+
+EXPERTS, TOP_K = 4, 2
+
+
+class Experts(nn.Module):
+    """Every token goes to two experts, which are as busy as each other: copies of tokens are sorted
+    by expert, and back."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, EXPERTS, bias=False)
+        self.gate = nn.Parameter(torch.randn(EXPERTS, WIDTH, 3 * WIDTH))
+        self.up = nn.Parameter(torch.randn(EXPERTS, WIDTH, 3 * WIDTH))
+        self.down = nn.Parameter(torch.randn(EXPERTS, 3 * WIDTH, WIDTH))
+
+    def forward(self, x):
+        tokens = x.reshape(-1, WIDTH)
+        copies = x.size(0) * x.size(1) * TOP_K
+        best = torch.softmax(self.router(tokens), -1).topk(TOP_K)
+        order = best[1].reshape(-1).topk(copies)[1]
+        sent = torch.index_select(tokens, 0, torch.div(order, TOP_K, rounding_mode="floor"))
+        sent = sent.view(EXPERTS, copies // EXPERTS, WIDTH)
+        inner = nn.functional.silu(torch.bmm(sent, self.gate)) * torch.bmm(sent, self.up)
+        done = torch.bmm(inner, self.down).view(copies, WIDTH)
+        back = torch.index_select(done, 0, (-order).topk(copies)[1]).view(-1, TOP_K, WIDTH)
+        return (back * best[0].unsqueeze(-1)).sum(1).view(x.size(0), x.size(1), WIDTH)
+
+
+class MixtralBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm_1, self.norm_2 = RmsNorm(), RmsNorm()
+        self.attention, self.experts = GroupedAttention(), Experts()
+
+    def forward(self, x):
+        x = x + self.attention(self.norm_1(x))
+        return x + self.experts(self.norm_2(x))
+
+
+class Mixtral(Llama):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([MixtralBlock() for _ in range(LAYERS)])
+
+
+class T5Attention(nn.Module):
+    """Over other tokens than its own if these are given; the first of a stack learns what distances
+    add to its scores."""
+
+    def __init__(self, causal, biased=False):
+        super().__init__()
+        self.q, self.k = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.v, self.o = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        mask = torch.full((TOKENS, TOKENS), float("-inf")).triu(1) if causal else None
+        self.register_buffer("mask", mask)
+        self.bias = nn.Embedding(32, HEADS) if biased else None
+        distances = torch.arange(TOKENS)[None] - torch.arange(TOKENS)[:, None] + TOKENS
+        self.register_buffer("distances", distances if biased else None)
+
+    def heads(self, x):
+        return x.view(x.size(0), x.size(1), HEADS, WIDTH // HEADS).transpose(1, 2)
+
+    def forward(self, x, memory):
+        scores = torch.matmul(self.heads(self.q(x)), self.heads(self.k(memory)).transpose(2, 3))
+        if self.bias is not None:
+            scores = scores + self.bias(self.distances).permute(2, 0, 1)
+        if self.mask is not None:
+            scores = scores + self.mask
+        y = torch.matmul(torch.softmax(scores, -1), self.heads(self.v(memory)))
+        return self.o(y.transpose(1, 2).reshape(x.size(0), x.size(1), WIDTH))
+
+
+class T5Block(nn.Module):
+    def __init__(self, decodes, biased):
+        super().__init__()
+        self.norms = nn.ModuleList([RmsNorm() for _ in range(3 if decodes else 2)])
+        self.attention = T5Attention(decodes, biased)
+        self.cross = T5Attention(False) if decodes else None
+        self.gate = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.up = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.down = nn.Linear(3 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x, memory=None):
+        h = self.norms[0](x)
+        x = x + self.attention(h, h)
+        if self.cross is not None:
+            x = x + self.cross(self.norms[1](x), memory)
+        h = self.norms[-1](x)
+        return x + self.down(nn.functional.gelu(self.gate(h)) * self.up(h))
+
+
+class T5(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Embedding(VOCABULARY, WIDTH)
+        self.encoder = nn.ModuleList([T5Block(False, i == 0) for i in range(LAYERS)])
+        self.encoder_norm = RmsNorm()
+        self.decoder = nn.ModuleList([T5Block(True, i == 0) for i in range(LAYERS)])
+        self.decoder_norm = RmsNorm()
+        self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+    def forward(self, ids, decoder_ids):
+        memory = self.shared(ids)
+        for block in self.encoder:
+            memory = block(memory)
+        memory = self.encoder_norm(memory)
+        x = self.shared(decoder_ids)
+        for block in self.decoder:
+            x = block(x, memory)
+        return self.lm_head(self.decoder_norm(x))
+
+
+class FlashGpt(nn.Module):
+    """Attention in one operator, its arguments by position and by name; by name in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def heads(self, x):
+        return x.view(x.size(0), x.size(1), HEADS, WIDTH // HEADS).transpose(1, 2)
+
+    def forward(self, x):
+        parts = self.qkv(x).split(WIDTH, dim=2)
+        q, k, v = [self.heads(parts[i]) for i in range(3)]
+        k, v = k[:, :, : TOKENS // 2], v[:, :, : TOKENS // 2]
+        x = attention(q, k, v, None, 0.0, *CAUSAL_BY_POSITION)
+        x = first(x)
+        return first(attention(is_causal=True, value=v, key=k, query=x))
+
+
+if hasattr(nn.functional, "scaled_dot_product_attention"):
+    attention, CAUSAL_BY_POSITION = nn.functional.scaled_dot_product_attention, (True,)
+    first = lambda result: result  # noqa: E731
+else:  # PyTorch 1.13, which gives the weights, too
+    attention, CAUSAL_BY_POSITION = nn.functional._scaled_dot_product_attention, (False, True)
+    first = lambda result: result[0]  # noqa: E731
+
+
+class LongMask(T5Attention):
+    """A causal mask of more than 2^24 elements, in a plain attribute."""
+
+    def __init__(self):
+        super().__init__(False)
+        self.long_mask = torch.ones(4097, 4097, dtype=torch.bool).tril()
+
+    def forward(self, x):
+        scores = torch.matmul(self.heads(self.q(x)), self.heads(self.k(x)).transpose(2, 3))
+        scores = scores.masked_fill(~self.long_mask, float("-inf"))
+        y = torch.matmul(torch.softmax(scores, -1), self.heads(self.v(x)))
+        return self.o(y.transpose(1, 2).reshape(x.size(0), x.size(1), WIDTH))
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+def broken():
+    raise ValueError("no\nweights")
+
+
+def number():
+    return 3
 
 
 class Encoder(nn.Module):
