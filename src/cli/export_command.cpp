@@ -8,6 +8,7 @@
 #include "cli/export_formats.hpp"
 #include "cli/export_settings.hpp"
 #include "cli/machine.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/host_list.hpp"
@@ -49,6 +50,9 @@ ExitCode run_export(const Flags& flags, const std::string& plan_file) {
     throw InvalidConfig(fmt::format("--groups: is for --to placement, not {}", *flags.to));
   }
   if (!is_settings_format(*flags.to)) refuse_settings_flags(flags);
+  std::vector<NamedFile> inputs = input_names(flags);
+  inputs.push_back({"the plan", plan_file});
+  refuse_shared_outputs({{"--output", flags.output}}, inputs);
   const model::PlanOutline plan = io::read_plan_outline(plan_file);
   if (plan.status == model::Status::kInfeasible) {
     print_message(fmt::format("nestplan: {}: the plan is infeasible: {}", plan_file, plan.reason));

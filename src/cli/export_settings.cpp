@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -29,25 +30,51 @@ std::int64_t slices_of(const model::Cluster& cluster) {
   return cluster.devices() % chips == 0 ? cluster.devices() / chips : 0;
 }
 
+/// The stack whose shape programs are told.
+std::optional<model::Architecture> stack_of(const model::Model& model) {
+  if (const auto* stack = std::get_if<model::Architecture>(&model)) return *stack;
+  if (const auto* pair = std::get_if<model::EncoderDecoder>(&model)) return pair->decoder;
+  return {};
+}
+
+/// A plan counts the tokens of all parts of a sample: those of `shape`, if it is for its sequence.
+void check_sequence(const model::PlanOutline& plan, const model::Model& model,
+                    const cost::ProfileOptions& shape) {
+  if (!plan.tokens || !model::has_sequence(model)) return;
+  std::int64_t tokens = shape.sequence;
+  if (std::holds_alternative<model::EncoderDecoder>(model)) {
+    tokens += shape.tokens_of("decoder", shape.sequence);
+  }
+  if (tokens == *plan.tokens) return;
+  throw InvalidConfig(
+      fmt::format("--seq: {} tokens a sample, but the plan is for {}", tokens, *plan.tokens));
+}
+
 /// What the model tells beside the plan. A sequence is the plan's unless the flags give another.
 void add_model(Flags flags, const std::string& plan_file, const model::PlanOutline& plan,
                frameworks::Job& job) {
   const std::filesystem::path path = io::model_file(flags.model);
-  const model::Model model = io::parse_model(io::read_text(path), path.string());
+  const std::string config = io::read_text(path);
+  const model::Model model = model_of(flags, config, path);
   if (!plan.model.empty() && plan.model != model::name_of(model)) {
     throw InvalidConfig(fmt::format("--model: {} is a plan for {}, not {}", plan_file,
                                     util::quoted(plan.model), util::quoted(model::name_of(model))));
   }
   job.model = model::name_of(model);
-  const auto* architecture = std::get_if<model::Architecture>(&model);
-  if (!flags.seq && architecture != nullptr) flags.seq = plan.tokens;
-  const model::Graph graph = cost::build_outline(model, shape_options(flags, model));
+  if (!flags.seq && std::holds_alternative<model::Architecture>(model)) flags.seq = plan.tokens;
+  const cost::ProfileOptions shape = shape_options(flags, model);
+  check_sequence(plan, model, shape);
+  const model::Graph graph = cost::build_outline(model, shape);
   job.chain = model::in_a_row(graph);
   job.dimensions = graph.dimensions;
   job.sequence = job.dimensions.sequence;
-  if (architecture == nullptr) return;
-  job.tied_embeddings = architecture->tied_embeddings;
-  job.architecture = *architecture;
+  job.kind = graph.dimensions.kind;
+  job.details = frameworks::details_of(config);
+  job.architecture = stack_of(model);
+  if (job.kind == model::ModelKind::kEncoderDecoder) {
+    job.decoder_sequence = shape.tokens_of("decoder", shape.sequence);
+  }
+  if (job.architecture) job.tied_embeddings = job.architecture->tied_embeddings;
 }
 
 frameworks::Job job_of(const Flags& flags, const std::string& plan_file,
@@ -99,6 +126,7 @@ void refuse_settings_flags(const Flags& flags) {
   refuse("seq", flags.seq.has_value());
   refuse("vocabulary-multiple", flags.vocabulary_multiple.has_value());
   refuse("no-sequence-parallel", flags.no_sequence_parallel);
+  refuse("no-mtp", flags.no_mtp);
   refuse("nearest", flags.nearest);
 }
 

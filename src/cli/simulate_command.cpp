@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/judged_plan.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_report.hpp"
 #include "cli/simulate_report.hpp"
@@ -49,6 +50,9 @@ ExitCode refuse(const model::Plan& plan, bool json) {
 }  // namespace
 
 ExitCode run_simulate(const Flags& flags, const std::string& plan_file) {
+  std::vector<NamedFile> inputs = input_names(flags);
+  inputs.push_back({"the plan", plan_file});
+  refuse_shared_outputs({{"--trace", flags.trace}}, inputs);
   const auto [setup, plan] = judge_plan(flags, plan_file);
   if (plan.status == model::Status::kInfeasible) return refuse(plan, flags.json);
   const bool trace_alone = is_standard_output(flags.trace);

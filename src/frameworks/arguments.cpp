@@ -1,6 +1,7 @@
 #include "frameworks/arguments.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <utility>
@@ -110,23 +111,35 @@ ArgumentGroup recomputation(const Recipe& r) {
   return group;
 }
 
-/// Hides what a plan may count in full: nothing of the strategy. Parameters are gathered early only
-/// beside gradients that are reduced early (megatron/training/arguments.py).
+/// Asks for what the plan counts as hidden; of the rest nothing is said. Parameters are gathered
+/// early only beside gradients that are reduced early (megatron/training/arguments.py). The ring of
+/// cp and, with interleaving, transfers between stages are hidden unless told otherwise.
 ArgumentGroup overlap(const Recipe& r) {
   ArgumentGroup group{"communication beside computation", {}};
-  group.arguments.push_back(
-      toggle("overlap-grad-reduce", {"ddp.overlap_grad_reduce"}, r.dp * r.cp > 1));
-  group.arguments.push_back(
-      toggle("overlap-param-gather", {"ddp.overlap_param_gather"}, r.zero >= 1));
+  const Hidden hidden = hidden_by_megatron(r);
+  const auto ask = [&](const char* flag, const char* field, bool wanted) {
+    if (wanted) group.arguments.push_back(toggle(flag, {field}, true));
+  };
+  const bool copies = hidden.sync || hidden.shards;
+  ask("overlap-grad-reduce", "ddp.overlap_grad_reduce", copies);
+  ask("overlap-param-gather", "ddp.overlap_param_gather", copies && r.zero >= 1);
+  ask("tp-comm-overlap", "comm_overlap.tp_comm_overlap", hidden.tensor);
+  ask("overlap-moe-expert-parallel-comm", "comm_overlap.overlap_moe_expert_parallel_comm",
+      hidden.expert);
   return group;
 }
 
-ArgumentGroup batch(const Recipe& r) {
+/// T5 has a sequence on either side (pretrain_t5.py).
+ArgumentGroup batch(const Recipe& r, const Job& job, ModelKind kind) {
   ArgumentGroup group{"batch", {}};
   auto& out = group.arguments;
   out.push_back(value("micro-batch-size", "train.micro_batch_size", r.micro_batch));
   out.push_back(value("global-batch-size", "train.global_batch_size", r.global_batch));
-  if (r.sequence > 0) {
+  if (kind == ModelKind::kEncoderDecoder) {
+    out.push_back({"encoder-seq-length", {}, text_if(r.sequence > 0, r.sequence)});
+    out.push_back(
+        {"decoder-seq-length", {}, text_if(job.decoder_sequence > 0, job.decoder_sequence)});
+  } else if (r.sequence > 0) {
     out.push_back(
         {"seq-length", {"model.seq_length", "dataset.seq_length"}, std::to_string(r.sequence)});
   }
@@ -134,27 +147,33 @@ ArgumentGroup batch(const Recipe& r) {
 }
 
 /// fp8 stands for Transformer Engine's hybrid format with delayed scaling, which is what
-/// Megatron-LM takes unless told otherwise.
+/// Megatron-LM takes unless told otherwise; mxfp8 for its recipe of that name, which has one format
+/// for both directions (NVIDIA/TransformerEngine transformer_engine/common/recipe/__init__.py,
+/// MXFP8BlockScaling).
 ArgumentGroup precision(const Recipe& r) {
   ArgumentGroup group{"precision", {}};
   auto& out = group.arguments;
   const bool fp8 = r.precision == "fp8";
-  const bool bf16 = fp8 || r.precision == "bf16";
+  const bool mxfp8 = r.precision == "mxfp8";
+  const bool bf16 = fp8 || mxfp8 || r.precision == "bf16";
   const bool fp16 = r.precision == "fp16";
   out.push_back({"bf16", {}, bf16 ? "true" : "", true});
   out.push_back({"fp16", {}, fp16 ? "true" : "", true});
-  out.push_back({"fp8-format", {}, fp8 ? "hybrid" : ""});
+  out.push_back({"fp8-format", {}, fp8 ? "hybrid" : mxfp8 ? "e4m3" : ""});
+  out.push_back({"fp8-recipe", {}, mxfp8 ? "mxfp8" : ""});
   out.push_back({"",
                  {"mixed_precision"},
-                 fp8    ? "bf16_with_fp8_delayed_scaling_mixed"
-                 : bf16 ? "bf16_mixed"
-                 : fp16 ? "fp16_mixed"
-                        : ""});
+                 fp8     ? "bf16_with_fp8_delayed_scaling_mixed"
+                 : mxfp8 ? "bf16_with_mxfp8_mixed"
+                 : bf16  ? "bf16_mixed"
+                 : fp16  ? "fp16_mixed"
+                         : ""});
   return group;
 }
 
 std::string precision_of(const GivenArguments& given) {
   const std::string field = given.text("", "mixed_precision");
+  if (given.text("fp8-recipe", "") == "mxfp8" || field == "bf16_with_mxfp8_mixed") return "mxfp8";
   if (!given.text("fp8-format", "").empty() || field == "bf16_with_fp8_delayed_scaling_mixed") {
     return "fp8";
   }
@@ -198,10 +217,35 @@ targets::PipelineLayout layout_of(const GivenArguments& given, const Recipe& rec
 
 }  // namespace
 
-std::vector<ArgumentGroup> strategy_arguments(const Recipe& recipe, const Job& job) {
-  std::vector<ArgumentGroup> groups{parallelism(recipe),   pipeline(recipe), state(recipe),
-                                    recomputation(recipe), overlap(recipe),  batch(recipe),
-                                    precision(recipe)};
+/// megatron/training/arguments.py (--tp-comm-overlap wants sequence parallelism) and
+/// megatron/core/transformer/transformer_config.py (overlap_moe_expert_parallel_comm wants 16 bits,
+/// interleaving where there are stages, no full recomputation and at most one prediction).
+Hidden hidden_by_megatron(const Recipe& r) {
+  Hidden hidden = r.hidden;
+  hidden.tensor = hidden.tensor && r.sequence_parallel;
+  hidden.expert = hidden.expert && r.recompute != model::Recompute::kFull &&
+                  (r.pp == 1 || r.vpp > 1) && predictions_of(r.layout) <= 1 &&
+                  r.precision != "fp32" && r.precision != "tf32";
+  return hidden;
+}
+
+std::vector<std::string> gaps_of(const ModelArguments& model) {
+  std::vector<std::string> lines;
+  for (const std::string& untold : model.untold) {
+    lines.push_back(fmt::format("Of the model, no argument here says: {}.", untold));
+  }
+  if (!model.open.empty()) {
+    lines.push_back(fmt::format("Its config does not tell, so that defaults hold: {}.",
+                                fmt::join(model.open, ", ")));
+  }
+  return lines;
+}
+
+std::vector<ArgumentGroup> strategy_arguments(const Recipe& recipe, const Job& job,
+                                              ModelKind kind) {
+  std::vector<ArgumentGroup> groups{
+      parallelism(recipe), pipeline(recipe),         state(recipe),    recomputation(recipe),
+      overlap(recipe),     batch(recipe, job, kind), precision(recipe)};
   const std::int64_t layers = layers_of(recipe.layout);
   const std::int64_t predictions = predictions_of(recipe.layout);
   ArgumentGroup model{"model", {}};
@@ -250,7 +294,8 @@ Recipe recipe_of(const GivenArguments& given, std::int64_t ranks) {
   r.dp = ranks / copy;
   r.micro_batch = degree("micro-batch-size", "train.micro_batch_size");
   r.global_batch = degree("global-batch-size", "train.global_batch_size");
-  r.sequence = given.number("seq-length", "model.seq_length").value_or(0);
+  r.sequence = given.number("seq-length", "model.seq_length")
+                   .value_or(given.number("encoder-seq-length", "").value_or(0));
   r.sequence_parallel = given.is_on("sequence-parallel", "model.sequence_parallel");
   if (given.text("cp-comm-type", "model.cp_comm_type") == "a2a") {
     r.context = model::ContextForm::kAllToAll;
@@ -261,6 +306,10 @@ Recipe recipe_of(const GivenArguments& given, std::int64_t ranks) {
   r.zero = zero_of(given);
   r.shard_groups =
       degree("num-distributed-optimizer-instances", "ddp.num_distributed_optimizer_instances");
+  r.hidden.tensor = given.is_on("tp-comm-overlap", "comm_overlap.tp_comm_overlap");
+  r.hidden.expert = given.is_on("overlap-moe-expert-parallel-comm",
+                                "comm_overlap.overlap_moe_expert_parallel_comm");
+  r.hidden.sync = given.is_on("overlap-grad-reduce", "ddp.overlap_grad_reduce");
   r.recompute = recompute_of(given);
   r.precision = precision_of(given);
   r.layout = layout_of(given, r);

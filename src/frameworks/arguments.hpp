@@ -27,14 +27,22 @@ struct ArgumentGroup {
 };
 
 /// What a recipe sets; see src/frameworks/arguments.cpp.
-std::vector<ArgumentGroup> strategy_arguments(const Recipe& recipe, const Job& job);
+std::vector<ArgumentGroup> strategy_arguments(const Recipe& recipe, const Job& job, ModelKind kind);
 
-/// The shape of a model, and what of it has no argument here.
+/// Of the communication that `recipe` hides, what Megatron-LM hides.
+Hidden hidden_by_megatron(const Recipe& recipe);
+
+/// The shape of a model, and what of it is not said.
 struct ModelArguments {
   std::vector<Argument> arguments;
-  std::vector<std::string> untold;
+  std::vector<std::string> untold;  ///< there is no argument here
+  std::vector<std::string> open;    ///< the config does not tell, so that a default holds
 };
-ModelArguments model_arguments(const model::Architecture& architecture);
+ModelArguments megatron_model(const Job& job, const Recipe& recipe);
+ModelArguments deepspeed_model(const Job& job);
+
+/// The lines that say what is not said; none for a model that is not known.
+std::vector<std::string> gaps_of(const ModelArguments& model);
 
 /// Arguments that were read back, by flag or by field.
 class GivenArguments {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frameworks/arguments.hpp"
+#include "frameworks/fit.hpp"
 #include "frameworks/framework.hpp"
 #include "nestplan/util/errors.hpp"
 
@@ -18,6 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kOwn = "nestplan";
+constexpr const char* kVersion =
+    "deepspeedai/DeepSpeed at commit 1b88ac366fc9 and deepspeedai/Megatron-DeepSpeed at "
+    "207b2d5aad1e";
 
 /// A model of Hugging Face that DeepSpeed splits by itself (deepspeed.ai/tutorials/autotp-training:
 /// ZeRO 0 to 2); every device then holds all tokens between operators. What else a strategy may
@@ -27,33 +31,34 @@ bool is_automatic(const Recipe& r) {
          r.zero <= 2;
 }
 
-bool has_ulysses_company(const Draft& d) {
-  return d.recipe.cp > 1 && (d.recipe.tp > 1 || d.recipe.pp > 1);
+/// Ulysses of DeepSpeed itself, for models of Hugging Face (deepspeed/runtime/sequence_parallel/
+/// ulysses_sp.py), which unlike Megatron-DeepSpeed's has grouped KV heads.
+bool is_ulysses(const Recipe& r) { return r.cp > 1 && r.tp == 1 && r.pp == 1 && r.ep == 1; }
+
+bool is_decoder_or_encoder(ModelKind kind) {
+  return kind == ModelKind::kDecoder || kind == ModelKind::kEncoder;
 }
 
-std::string explain_ulysses_company(const Draft& d) {
-  return fmt::format("cp {} with tp {} and pp {}; nearest: cp 1, or tp 1 and pp 1", d.recipe.cp,
-                     d.recipe.tp, d.recipe.pp);
+/// A program of the model's own that DeepSpeed alone wraps: nothing is split but state.
+bool is_plain(const Recipe& r) { return r.tp == 1 && r.pp == 1 && r.cp == 1 && r.ep == 1; }
+
+/// Whether there are arguments of Megatron-DeepSpeed.
+bool uses_fork(const Recipe& r, ModelKind kind) {
+  return !is_automatic(r) && !is_ulysses(r) && (is_decoder_or_encoder(kind) || !is_plain(r));
 }
 
-const Demand kDemands[] = {
-    {"precision", "--precision", is_fp8, explain_precision,
-     "deepspeed.ai/docs/config-json (fp16, bf16)"},
-    {"ulysses-alone", "stages[0].cp", has_ulysses_company, explain_ulysses_company,
-     "deepspeedai/Megatron-DeepSpeed megatron/core/parallel_state.py"},
-    {"predictions", "stages[].layers", has_predictions, explain_predictions,
-     "deepspeedai/Megatron-DeepSpeed megatron/model/gpt_model.py"},
-    {"even-stages",
-     "stages[].layers",
-     is_uneven,
-     explain_uneven,
-     "deepspeedai/DeepSpeed deepspeed/runtime/pipe/module.py (type:transformer)",
-     {make_even, "as many layers in all stages"}},
-};
+/// Gradients and shards, where no pipeline reduces them at the end: overlap_comm
+/// (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py; runtime/pipe/engine.py).
+Hidden hides(const Recipe& r) {
+  const bool overlaps = r.zero >= 1 && r.pp == 1;
+  return {.shards = r.hidden.shards && overlaps, .sync = r.hidden.sync && overlaps};
+}
+
+bool overlaps_copies(const Recipe& r) { return hides(r).sync || hides(r).shards; }
 
 /// Arguments of Megatron-DeepSpeed's pretrain_gpt.py (deepspeedai/Megatron-DeepSpeed
 /// megatron/arguments.py, examples_deepspeed/pretrain_llama2_distributed.sh).
-std::vector<std::string> arguments(const Recipe& r) {
+std::vector<std::string> arguments(const Recipe& r, bool has_experts) {
   std::vector<std::string> out;
   const auto add = [&](const char* flag, std::int64_t value) {
     out.emplace_back(flag);
@@ -70,7 +75,7 @@ std::vector<std::string> arguments(const Recipe& r) {
   add("--micro-batch-size", r.micro_batch);
   add("--global-batch-size", r.global_batch);
   add("--zero-stage", r.zero);
-  if (r.zero >= 2) out.emplace_back("--no-pipeline-parallel");
+  if (r.zero >= 2 || has_experts) out.emplace_back("--no-pipeline-parallel");
   if (r.recompute == model::Recompute::kFull) {
     for (const char* word : {"--deepspeed-activation-checkpointing", "--recompute-granularity",
                              "full", "--recompute-method", "uniform"}) {
@@ -81,6 +86,33 @@ std::vector<std::string> arguments(const Recipe& r) {
   }
   if (r.precision == "bf16" || r.precision == "fp16") out.push_back("--" + r.precision);
   return out;
+}
+
+void append(const std::vector<Argument>& arguments, std::vector<std::string>& words) {
+  for (const Argument& argument : arguments) {
+    words.push_back("--" + argument.flag);
+    if (!argument.is_switch) words.push_back(argument.value);
+  }
+}
+
+/// What the fork is told, and in its remarks what it cannot be.
+Json fork_arguments(const Sheet& sheet, std::vector<std::string>& remarks) {
+  const bool has_experts = sheet.recipe.ep > 1 || sheet.job.dimensions.experts > 0;
+  std::vector<std::string> words = arguments(sheet.recipe, has_experts);
+  if (sheet.job.architecture) {
+    const ModelArguments model = deepspeed_model(sheet.job);
+    append(model.arguments, words);
+    for (std::string& gap : gaps_of(model)) remarks.push_back(std::move(gap));
+  } else {
+    remarks.emplace_back("The shape of the model is to be added (--model tells it).");
+  }
+  return words;
+}
+
+const char* program_of(const Sheet& sheet) {
+  if (!uses_fork(sheet.recipe, sheet.kind)) return "train.py";
+  if (sheet.kind == ModelKind::kOther) return "PROGRAM.py";
+  return sheet.kind == ModelKind::kEncoder ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
 /// Devices that share a state under MiCS, where these are not all (deepspeed/runtime/zero/mics.py).
@@ -94,8 +126,7 @@ std::string write(const Sheet& sheet) {
   out["gradient_accumulation_steps"] = r.microbatches();
   Json zero{{"stage", r.zero}};
   if (r.shard_groups > 1) zero["mics_shard_size"] = shard_size(r);
-  // On by default in stage 3 alone (overlap_comm_valid in deepspeed/runtime/zero/config.py).
-  if (r.zero >= 2) zero["overlap_comm"] = true;
+  if (overlaps_copies(r)) zero["overlap_comm"] = true;
   out["zero_optimization"] = std::move(zero);
   if (r.precision == "bf16" || r.precision == "fp16") out[r.precision] = {{"enabled", true}};
   if (is_automatic(r)) out["tensor_parallel"] = {{"autotp_size", r.tp}};
@@ -106,12 +137,15 @@ std::string write(const Sheet& sheet) {
         {"partition", "type:transformer"},
         {"activation_checkpoint_interval", r.recompute == model::Recompute::kFull ? 1 : 0}};
   }
-  std::vector<std::string> launch = launch_lines(
-      sheet.launch, is_automatic(r)
-                        ? "train.py --deepspeed --deepspeed_config FILE"
-                        : "pretrain_gpt.py --deepspeed --deepspeed_config FILE ARGUMENTS …");
-  Json own{{"of", heading(deepspeed(), sheet).front()}, {"remarks", sheet.remarks}};
-  if (!is_automatic(r)) own["arguments"] = arguments(r);
+  const bool fork = uses_fork(r, sheet.kind);
+  std::vector<std::string> launch =
+      launch_lines(sheet.launch, fmt::format("{} --deepspeed --deepspeed_config FILE{}",
+                                             program_of(sheet), fork ? " ARGUMENTS …" : ""));
+  std::vector<std::string> remarks = sheet.remarks;
+  Json words;
+  if (fork) words = fork_arguments(sheet, remarks);
+  Json own{{"of", heading(deepspeed(), sheet).front()}, {"as_of", kVersion}, {"remarks", remarks}};
+  if (fork) own["arguments"] = std::move(words);
   if (r.sequence_parallel) own["environment"] = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
   own["launch"] = std::move(launch);
   out[kOwn] = std::move(own);
@@ -182,6 +216,7 @@ Recipe recipe_of(const Json& json, std::int64_t ranks) {
   r.zero = zero.value("stage", 0);
   const std::int64_t shard = zero.value("mics_shard_size", std::int64_t{-1});
   if (shard > 0) r.shard_groups = r.cp * r.dp / shard;
+  r.hidden.sync = zero.value("overlap_comm", false);
   r.recompute = recompute_of(given);
   r.precision = precision_of(json);
   if (const auto layers = given.number("num-layers", "")) r.layout = dealt_out(*layers, 0, r.pp, 1);
@@ -196,10 +231,11 @@ Recipe read(std::string_view text, std::int64_t ranks) {
   }
 }
 
-/// Models that DeepSpeed splits by itself bring layers, sequence and recomputation along.
-Recipe carried(Recipe recipe) {
+/// Programs of the model's own bring layers, sequence and recomputation along.
+Recipe carried(Recipe recipe, ModelKind kind) {
+  recipe.hidden = {.sync = overlaps_copies(recipe)};
   recipe = without_tf32(std::move(recipe));
-  if (is_automatic(recipe)) {
+  if (!uses_fork(recipe, kind)) {
     recipe.layout.clear();
     recipe.sequence = 0;
     recipe.recompute = model::Recompute::kNone;
@@ -207,9 +243,17 @@ Recipe carried(Recipe recipe) {
   return recipe;
 }
 
-void note(const Recipe& recipe, std::vector<std::string>& remarks) {
-  note_tf32(recipe, remarks);
-  if (is_automatic(recipe) && recipe.recompute != model::Recompute::kNone) {
+void note(const Fit& fit, const Job& job, std::vector<std::string>& remarks) {
+  const Recipe& recipe = fit.recipe;
+  note_tf32(fit, job, remarks);
+  if (is_ulysses(recipe)) {
+    remarks.push_back(
+        fmt::format("stages[].cp: the program of the model calls "
+                    "UlyssesSPAttentionHF.register_with_transformers "
+                    "with sequence_parallel_size={}",
+                    recipe.cp));
+  }
+  if (!uses_fork(recipe, fit.kind) && recipe.recompute != model::Recompute::kNone) {
     remarks.push_back(
         fmt::format("stages[].recompute: {} is for the model to turn on, such as by "
                     "gradient_checkpointing_enable()",
@@ -220,14 +264,11 @@ void note(const Recipe& recipe, std::vector<std::string>& remarks) {
 }  // namespace
 
 const Framework& deepspeed() {
-  static const Framework framework{"deepspeed",
-                                   "DeepSpeed",
-                                   &targets::rule_set("deepspeed"),
-                                   kDemands,
-                                   Numbering::kPipelineLast,
-                                   note,
-                                   write,
-                                   read,
+  static const Framework framework{"deepspeed", "DeepSpeed",
+                                   kVersion,    &targets::rule_set("deepspeed"),
+                                   {},          Numbering::kPipelineLast,
+                                   hides,       note,
+                                   write,       read,
                                    carried};
   return framework;
 }

@@ -10,12 +10,14 @@ namespace nestplan::frameworks {
 struct Draft {
   Recipe recipe;  ///< of the first stage, where stages differ
   const Job& job;
+  ModelKind kind = ModelKind::kDecoder;
   std::string layout_problem{};  ///< why the recipe has no layout
   bool per_stage_strategies = false;
   bool per_stage_zero = false;
   bool per_stage_recompute = false;
   int most_zero = 0;
   model::Recompute most_recompute = model::Recompute::kNone;
+  bool own_recompute = false;  ///< the framework's choice of operators stands for the plan's
 };
 
 /// How to come near what a framework cannot do.
@@ -35,21 +37,13 @@ struct Demand {
   Remedy remedy{};  ///< none: `apply` is null
 };
 
-// What several frameworks demand. Each lists what it does, with its source.
+// What several formats demand, and remedies that several have.
 
-bool is_uneven(const Draft& draft);
-std::string explain_uneven(const Draft& draft);
 void make_even(Draft& draft);
-
-bool lacks_sequence_parallelism(const Draft& draft);
-std::string explain_sequence_parallelism(const Draft& draft);
 void use_sequence_parallelism(Draft& draft);
 
-bool has_predictions(const Draft& draft);
-std::string explain_predictions(const Draft& draft);
-
-bool is_fp16(const Draft& draft);
-bool is_fp8(const Draft& draft);
-std::string explain_precision(const Draft& draft);
+/// Neither a decoder nor a graph, of which nothing is known.
+bool is_no_decoder(const Draft& draft);
+std::string explain_no_decoder(const Draft& draft);
 
 }  // namespace nestplan::frameworks

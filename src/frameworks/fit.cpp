@@ -65,6 +65,7 @@ Recipe recipe_of(const model::PlanOutline& plan, const Job& job, placement::Rank
   recipe.recompute = chosen(first.recompute, "stages[0]", "recompute");
   recipe.precision = job.precision;
   recipe.order = order;
+  recipe.hidden = counted_hidden(plan.overlap);
   return recipe;
 }
 
@@ -74,6 +75,16 @@ void check_model(const Draft& draft) {
   if (!draft.job.architecture || layers == 0 || layers == draft.job.architecture->layers) return;
   throw InvalidInput(fmt::format("stages[].layers: hold {} layers, but the model has {}", layers,
                                  draft.job.architecture->layers));
+}
+
+/// Tokens of one stack are the sequence: of several, plans count all.
+void take_sequence(const model::PlanOutline& plan, Draft& draft) {
+  if (!plan.tokens || draft.recipe.layout.empty()) return;
+  std::int64_t& sequence = draft.recipe.sequence;
+  if (sequence == 0) sequence = *plan.tokens;
+  if (sequence == *plan.tokens) return;
+  throw InvalidConfig(
+      fmt::format("--seq: {} tokens, but the plan is for sequences of {}", sequence, *plan.tokens));
 }
 
 Draft draft_of(const model::PlanOutline& plan, const Job& job, placement::RankOrder order) {
@@ -93,11 +104,12 @@ Draft draft_of(const model::PlanOutline& plan, const Job& job, placement::RankOr
     draft.most_recompute = std::max(draft.most_recompute, recompute);
   }
   if (draft.recipe.dp * draft.recipe.cp == 1) draft.per_stage_zero = false;
-  CountedParts parts = counted(parts_of(plan));
+  const std::vector<std::vector<std::string>> ids = parts_of(plan);
+  draft.kind = job.kind.value_or(kind_by_layers(ids));
+  CountedParts parts = counted(ids);
   draft.recipe.layout = std::move(parts.layout);
   draft.layout_problem = std::move(parts.problem);
-  const bool one_stack = !draft.recipe.layout.empty();  // of two, tokens count both
-  if (job.sequence == 0 && one_stack) draft.recipe.sequence = plan.tokens.value_or(0);
+  take_sequence(plan, draft);
   check_model(draft);
   return draft;
 }
@@ -109,6 +121,7 @@ targets::Candidate candidate_of(const Draft& draft) {
   c.model = job.dimensions;
   if (c.model.blocks == 0) c.model.blocks = layers_of(r.layout);
   if (c.model.sequence == 0) c.model.sequence = r.sequence;
+  c.model.kind = draft.kind;
   c.precision = r.precision;
   c.vocabulary_multiple = job.vocabulary_multiple;
   c.tied_embeddings = job.tied_embeddings;
@@ -131,6 +144,8 @@ targets::Candidate candidate_of(const Draft& draft) {
   c.vpp = r.vpp;
   c.schedule = r.schedule;
   if (!r.layout.empty()) {
+    c.model.predictions = predictions_of(r.layout);
+    c.predictions_apart = targets::parts_with_predictions(r.layout) > 1;
     c.layout = kind_of(r.layout, r.pp);
     c.first_layers = r.layout.front().layers;
     c.last_layers = r.layout.back().layers;
@@ -142,7 +157,7 @@ targets::Candidate candidate_of(const Draft& draft) {
     c.zero = r.zero;
     c.shard = r.shard_groups > 1 ? model::ShardSpan::kPod : model::ShardSpan::kAll;
   }
-  if (!draft.per_stage_recompute) c.recompute = r.recompute;
+  if (!draft.per_stage_recompute && !draft.own_recompute) c.recompute = r.recompute;
   return c;
 }
 
@@ -161,6 +176,11 @@ void set_zero(Draft& draft, int zero) {
 void use_zero_1(Draft& draft) { set_zero(draft, 1); }
 void use_zero_2(Draft& draft) { set_zero(draft, 2); }
 
+void use_fsdp(Draft& draft) {
+  set_zero(draft, draft.recipe.pp > 1 ? 1 : 2);
+  draft.recipe.shard_groups = 1;
+}
+
 void use_most_zero(Draft& draft) {
   set_zero(draft, draft.most_zero);
   draft.recipe.shard_groups = 1;
@@ -171,6 +191,7 @@ void use_most_recompute(Draft& draft) {
   draft.per_stage_recompute = false;
 }
 
+void keep_own_recompute(Draft& draft) { draft.own_recompute = true; }
 void use_all_copies(Draft& draft) { draft.recipe.shard_groups = 1; }
 void use_1f1b(Draft& draft) { draft.recipe.schedule = model::Schedule::k1F1B; }
 void use_gpipe(Draft& draft) { draft.recipe.schedule = model::Schedule::kGPipe; }
@@ -181,6 +202,19 @@ void use_other_form(Draft& draft) {
 }
 
 constexpr Treatment kTreatments[] = {
+    {"model", "model"},
+    {"model-pipeline", "model"},
+    {"model-zero", "stages[].zero", {use_zero_2, "ZeRO 2"}},
+    {"encoder-decoder", "model"},
+    {"encoder", "model"},
+    {"predictions", "stages[].layers"},
+    {"predictions-together", "stages[].layers"},
+    {"precision", "--precision"},
+    {"sequence-parallel", "stages[0].strategy", {use_sequence_parallelism, "sequence parallelism"}},
+    {"ulysses-alone", "stages[0].cp"},
+    {"ulysses-pipeline", "stages[0].cp"},
+    {"ulysses-experts", "stages[0].cp"},
+    {"context-ring", "stages[0].strategy", {use_other_form, "the other form of cp"}},
     {"context-form", "stages[0].strategy", {use_other_form, "the other form of cp"}},
     {"expert-sequence", "stages[0].strategy", {use_sequence_parallelism, "sequence parallelism"}},
     {"batch", "batch.global_batch"},
@@ -196,13 +230,18 @@ constexpr Treatment kTreatments[] = {
     {"interleaving-gpipe", "strategy.schedule", {use_1f1b, "1f1b"}},
     {"layers", "stages[].layers"},
     {"middle-layers", "stages[].layers"},
+    {"even-stages", "stages[].layers", {make_even, "as many layers in all stages"}},
     {"zero-stages", "stages[].zero", {use_zero_1, "ZeRO 1"}},
     {"zero-single-stage", "stages[].zero", {use_zero_2, "ZeRO 2"}},
     {"zero-context", "stages[].zero", {use_zero_1, "ZeRO 1"}},
     {"expert-zero", "stages[].zero", {use_zero_2, "ZeRO 2"}},
+    {"expert-pipeline", "strategy.pp"},
+    {"plain-copies", "stages[].zero", {use_fsdp, "ZeRO 1 with a pipeline, else ZeRO 2"}},
+    {"mixed-precision", "strategy.dp"},
     {"one-zero", "stages[].zero", {use_most_zero, "the highest, over all copies"}},
     {"pod-shards", "stages[].shard", {use_all_copies, "shards over all copies"}},
     {"partial-experts", "stages[].shard", {use_all_copies, "shards over all copies"}},
+    {"selective", "stages[].recompute", {keep_own_recompute, "its own choice of operators"}},
     {"one-recompute", "stages[].recompute", {use_most_recompute, "the most of them"}},
 };
 
@@ -237,10 +276,15 @@ class Fitting {
 
   /// Whether nothing is broken, or else a remedy was applied.
   bool holds(Draft& draft) {
-    if (draft.recipe.pp > 1 && !draft.layout_problem.empty()) {
-      throw InvalidInput(fmt::format("stages[].layers: {}, so {} cannot be told where stages begin",
-                                     draft.layout_problem, framework_.title));
+    if (!is_no_decoder(draft)) check_stages(draft);  // of others rules tell why
+    if (framework_.rules != nullptr) {
+      const targets::Candidate candidate = candidate_of(draft);
+      if (const targets::Rule* rule = framework_.rules->broken(candidate)) {
+        treat(draft, treatment_of(*rule), rule->explain(candidate));
+        return false;
+      }
     }
+    check_stages(draft);
     for (const Demand& demand : framework_.demands) {
       const bool settled = demand.remedy.stays && treated_.contains(demand.name);
       if (settled || !demand.broken(draft)) continue;
@@ -248,17 +292,18 @@ class Fitting {
             demand.explain(draft));
       return false;
     }
-    if (framework_.rules == nullptr) return true;
-    const targets::Candidate candidate = candidate_of(draft);
-    const targets::Rule* rule = framework_.rules->broken(candidate);
-    if (rule == nullptr) return true;
-    treat(draft, treatment_of(*rule), rule->explain(candidate));
-    return false;
+    return true;
   }
 
   std::vector<std::string> take_remarks() { return std::move(remarks_); }
 
  private:
+  void check_stages(const Draft& draft) const {
+    if (draft.recipe.pp == 1 || draft.layout_problem.empty()) return;
+    throw InvalidInput(fmt::format("stages[].layers: {}, so {} cannot be told where stages begin",
+                                   draft.layout_problem, framework_.title));
+  }
+
   void treat(Draft& draft, const Treatment& treatment, const std::string& problem) {
     const bool again = !treated_.insert(std::string(treatment.rule)).second;
     const bool curable = treatment.remedy.apply != nullptr && !again;
@@ -299,7 +344,7 @@ Fit fit(const model::PlanOutline& plan, const Job& job, placement::RankOrder ord
   draft.recipe = normalised(std::move(draft.recipe));
   Fitting fitting(framework, nearest);
   while (!fitting.holds(draft)) draft.recipe = normalised(std::move(draft.recipe));
-  return {std::move(draft.recipe), fitting.take_remarks()};
+  return {std::move(draft.recipe), draft.kind, fitting.take_remarks()};
 }
 
 }  // namespace nestplan::frameworks

@@ -11,6 +11,7 @@ namespace nestplan::frameworks {
 
 struct Fit {
   Recipe recipe;  ///< normalised
+  ModelKind kind = ModelKind::kDecoder;
   std::vector<std::string> remarks;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "frameworks/fit.hpp"
@@ -37,6 +38,31 @@ void remark_on_idle(const placement::Placement& placement, const Framework& fram
       util::format_count(std::ssize(placement.idle)), framework.title));
 }
 
+void remark_on_shown(const Hidden& counted, const Hidden& hidden, const Framework& framework,
+                     std::vector<std::string>& remarks) {
+  const auto remark = [&](const char* term, bool counts, bool hides) {
+    if (!counts || hides) return;
+    remarks.push_back(fmt::format(
+        "strategy.overlap.{}: the plan counts on hiding this; {} does not, as it is set here", term,
+        framework.title));
+  };
+  remark("tensor", counted.tensor, hidden.tensor);
+  remark("context", counted.context, hidden.context);
+  remark("expert", counted.expert, hidden.expert);
+  remark("shards", counted.shards, hidden.shards);
+  remark("sync", counted.sync, hidden.sync);
+  remark("pipeline", counted.pipeline, hidden.pipeline);
+}
+
+void remark_on_other(ModelKind kind, const Framework& framework,
+                     std::vector<std::string>& remarks) {
+  if (kind != ModelKind::kOther) return;
+  remarks.push_back(fmt::format(
+      "stages[].layers: not those of a decoder, so {}'s own programs do not train this model; "
+      "yours is to take the settings",
+      framework.title));
+}
+
 void remark_on_uneven_nodes(const Launch& launch, std::vector<std::string>& remarks) {
   if (launch.per_node > 0) return;
   remarks.emplace_back(
@@ -59,13 +85,17 @@ Settings settings_of(std::string_view format, const model::PlanOutline& plan, co
   const Framework& framework = known(format);
   Fit fitted = fit(plan, job, placement.order, framework, nearest);
   const Launch launch = launch_of(placement);
-  framework.note(fitted.recipe, fitted.remarks);
+  std::vector<std::string> notes;
+  framework.note(fitted, job, notes);
+  remark_on_other(fitted.kind, framework, notes);
+  remark_on_shown(fitted.recipe.hidden, framework.hides(fitted.recipe), framework, notes);
+  fitted.remarks.insert(fitted.remarks.end(), notes.begin(), notes.end());
   if (framework.numbering != Numbering::kNone) {
     remark_on_idle(placement, framework, fitted.remarks);
     remark_on_uneven_nodes(launch, fitted.remarks);
   }
-  std::string text = framework.write({fitted.recipe, job, launch, fitted.remarks});
-  if (framework.read(text, launch.ranks) != framework.carried(fitted.recipe)) {
+  std::string text = framework.write({fitted.recipe, job, fitted.kind, launch, fitted.remarks});
+  if (framework.read(text, launch.ranks) != framework.carried(fitted.recipe, fitted.kind)) {
     throw InternalError(
         fmt::format("settings for {} do not read back as the plan", framework.title));
   }
@@ -76,8 +106,10 @@ Recipe read(std::string_view format, std::string_view text, std::int64_t ranks) 
   return known(format).read(text, ranks);
 }
 
+std::string_view version_of(std::string_view format) { return known(format).version; }
+
 Recipe carried(std::string_view format, Recipe recipe) {
-  return known(format).carried(std::move(recipe));
+  return known(format).carried(std::move(recipe), ModelKind::kDecoder);
 }
 
 Recipe without_tf32(Recipe recipe) {
@@ -85,8 +117,17 @@ Recipe without_tf32(Recipe recipe) {
   return recipe;
 }
 
-void note_tf32(const Recipe& recipe, std::vector<std::string>& remarks) {
-  if (recipe.precision != "tf32") return;
+void note_family(const Job& job, std::string_view title, std::span<const std::string_view> families,
+                 std::vector<std::string>& remarks) {
+  if (!job.architecture) return;
+  const std::string& family = job.architecture->family;
+  if (std::find(families.begin(), families.end(), family) != families.end()) return;
+  remarks.push_back(fmt::format(
+      "model: {} brings no model of the family {} along; it is to be added", title, family));
+}
+
+void note_tf32(const Fit& fit, const Job&, std::vector<std::string>& remarks) {
+  if (fit.recipe.precision != "tf32") return;
   remarks.emplace_back(
       "precision: tf32 is no setting, but torch.set_float32_matmul_precision(\"high\")");
 }
@@ -101,6 +142,7 @@ std::vector<std::string> heading(const Framework& framework, const Sheet& sheet)
                               sheet.job.model.empty() ? "A plan" : sheet.job.model, framework.title,
                               degrees, util::format_count(r.ranks()), r.microbatches(),
                               r.microbatches() == 1 ? "" : "es", r.micro_batch, r.precision));
+  lines.push_back(fmt::format("Settings as of {}.", framework.version));
   if (!sheet.remarks.empty()) lines.emplace_back("Mind that");
   for (const std::string& remark : sheet.remarks) lines.push_back("- " + remark);
   return lines;

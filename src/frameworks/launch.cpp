@@ -64,10 +64,7 @@ std::vector<std::string> launch_lines(const Launch& launch, const std::string& p
                     launch.nodes, launch.per_node, program));
     lines.push_back("or by Slurm, from the same plan and cluster:");
   } else {
-    lines.push_back(fmt::format(
-        "Launch on {}. torchrun cannot: the ranks do not go through nodes and devices in turn.",
-        nodes));
-    lines.push_back("By Slurm, from the same plan and cluster:");
+    lines.push_back(fmt::format("Launch on {} by Slurm, from the same plan and cluster:", nodes));
   }
   lines.push_back("  nestplan export PLAN --cluster CLUSTER --to slurm -o job.sh");
   lines.push_back(fmt::format("  sbatch job.sh python {}", program));

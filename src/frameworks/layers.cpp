@@ -95,4 +95,16 @@ CountedParts counted(std::span<const std::vector<std::string>> parts) {
   return result;
 }
 
+ModelKind kind_by_layers(std::span<const std::vector<std::string>> parts) {
+  bool decoder = true;
+  for (const std::vector<std::string>& ids : parts) {
+    for (const std::string& id : ids) {
+      if (id.starts_with("encoder.layer.")) return ModelKind::kEncoderDecoder;
+      decoder = decoder && (is_piece_of(id, "embedding") || is_piece_of(id, "head") ||
+                            number_in(id, "layer") || number_in(id, "mtp"));
+    }
+  }
+  return decoder ? ModelKind::kDecoder : ModelKind::kOther;
+}
+
 }  // namespace nestplan::frameworks

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "frameworks/arguments.hpp"
+#include "frameworks/fit.hpp"
 #include "frameworks/framework.hpp"
 #include "nestplan/network/torus.hpp"
 #include "nestplan/util/errors.hpp"
@@ -18,6 +20,12 @@ namespace nestplan::frameworks {
 namespace {
 
 constexpr const char* kBase = "AI-Hypercomputer/maxtext src/maxtext/configs/base.yml";
+constexpr const char* kVersion = "AI-Hypercomputer/maxtext at commit 000b810bb1d9";
+
+/// Of src/maxtext/configs/models.
+constexpr std::string_view kFamilies[] = {
+    "llama", "mistral", "mixtral",   "gemma",       "gemma2",      "gemma3",  "gpt2",
+    "qwen2", "qwen3",   "qwen3_moe", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss"};
 
 /// Weights are split over fsdp, context and expert axes alike: any of them is ZeRO 3.
 bool splits_weights(const Recipe& r) { return r.zero == 3; }
@@ -81,6 +89,14 @@ std::int64_t batch_of(double device_batch, std::int64_t steps, std::int64_t rank
 }
 
 std::int64_t accumulation(const Recipe& r) { return r.pp > 1 ? 1 : r.microbatches(); }
+
+bool is_of_gpus(const Draft& d) {
+  return d.recipe.precision == "fp16" || d.recipe.precision == "mxfp8";
+}
+
+std::string explain_precision(const Draft& d) {
+  return fmt::format("it does not train in {}; nearest: bf16", d.recipe.precision);
+}
 
 bool is_no_torus(const Draft& d) { return d.job.slices == 0; }
 
@@ -184,17 +200,47 @@ std::string explain_few_microbatches(const Draft& d) {
                      d.recipe.pp);
 }
 
-bool has_predicting_pipeline(const Draft& d) { return d.recipe.pp > 1 && has_predictions(d); }
+bool is_uneven(const Draft& d) {
+  const Recipe& r = d.recipe;
+  return r.pp > 1 && kind_of(r.layout, r.pp) != model::StageConstraints::Layout::kEven;
+}
+
+std::string explain_uneven(const Draft& d) {
+  std::vector<std::int64_t> counts;
+  for (const targets::LayoutPart& part : d.recipe.layout) counts.push_back(part.layers);
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  return fmt::format("stages of {} to {} layers; nearest: as many in all, --stage-layers even",
+                     *least, *most);
+}
+
+bool lacks_sequence_parallelism(const Draft& d) {
+  return d.recipe.tp > 1 && !d.recipe.sequence_parallel;
+}
+
+std::string explain_sequence_parallelism(const Draft& d) {
+  return fmt::format("tp {} without sequence parallelism; nearest: with it", d.recipe.tp);
+}
+
+bool has_predicting_pipeline(const Draft& d) {
+  return d.recipe.pp > 1 && predictions_of(d.recipe.layout) > 0;
+}
+
+std::string explain_predictions(const Draft& d) {
+  return fmt::format("{} modules of multi-token prediction, which its pipelines do not have",
+                     predictions_of(d.recipe.layout));
+}
 
 void use_gpipe(Draft& d) { d.recipe.schedule = model::Schedule::kGPipe; }
 void use_ring(Draft& d) { d.recipe.context = model::ContextForm::kRing; }
 void use_zero_3(Draft& d) { d.recipe.zero = 3; }
 
 const Demand kDemands[] = {
+    {"model", "model", is_no_decoder, explain_no_decoder,
+     "AI-Hypercomputer/maxtext src/maxtext/configs/models"},
     {"torus", "--cluster", is_no_torus, explain_no_torus, kBase},
     {"all-devices", "strategy.dp", leaves_devices, explain_leaves_devices, kBase},
     {"one-strategy", "stages[]", is_per_stage, explain_per_stage, kBase},
-    {"precision", "--precision", is_fp16, explain_precision, kBase},
+    {"precision", "--precision", is_of_gpus, explain_precision, kBase},
     {"context-form",
      "stages[0].strategy",
      trades_heads,
@@ -275,11 +321,19 @@ std::string write(const Sheet& sheet) {
         "num_pipeline_repeats: {}\n",
         r.microbatches(), layers_of(r.layout) / (r.pp * r.vpp), r.vpp);
   }
+  if (const std::int64_t count = predictions_of(r.layout); count > 0) {
+    text += fmt::format("mtp_num_layers: {}\n", count);
+  }
   if (r.sequence > 0) text += fmt::format("max_target_length: {}\n", r.sequence);
   const bool single = r.precision == "fp32" || r.precision == "tf32";
   text += fmt::format("dtype: {}\n", single ? "float32" : "bfloat16");
   if (r.precision == "fp8") text += "quantization: fp8\n";
   return text + fmt::format("remat_policy: {}\n", policy_of(r.recompute));
+}
+
+/// Layers of a single stage are the model's, whose name tells them; modules of prediction are told.
+targets::PipelineLayout predictions_alone(std::int64_t predictions) {
+  return predictions > 0 ? dealt_out(0, predictions, 1, 1) : targets::PipelineLayout{};
 }
 
 std::map<std::string, std::string, std::less<>> entries_of(std::string_view text) {
@@ -328,6 +382,8 @@ Recipe read(std::string_view text, std::int64_t ranks) {
     r.vpp = number("num_pipeline_repeats");
     r.schedule = model::Schedule::kGPipe;
     r.layout = dealt_out(number("num_layers_per_pipeline_stage") * r.pp * r.vpp, 0, r.pp, r.vpp);
+  } else {
+    r.layout = predictions_alone(parse_number(word("mtp_num_layers", "0"), "mtp_num_layers"));
   }
   r.sequence = parse_number(word("max_target_length", "0"), "max_target_length");
   r.precision = word("quantization", "") == "fp8"         ? "fp8"
@@ -340,15 +396,24 @@ Recipe read(std::string_view text, std::int64_t ranks) {
   return normalised(std::move(r));
 }
 
-/// Layers of a single stage are the model's.
-Recipe carried(Recipe recipe) {
+Recipe carried(Recipe recipe, ModelKind) {
   recipe = without_tf32(std::move(recipe));
-  if (recipe.pp == 1) recipe.layout.clear();
+  if (recipe.pp == 1) recipe.layout = predictions_alone(predictions_of(recipe.layout));
+  recipe.hidden = {};
   return recipe;
 }
 
-void note(const Recipe& recipe, std::vector<std::string>& remarks) {
-  if (recipe.cp > 1) {
+/// XLA schedules communication beside computation by itself.
+Hidden hides(const Recipe& recipe) { return recipe.hidden; }
+
+void note(const Fit& fit, const Job& job, std::vector<std::string>& remarks) {
+  note_family(job, "MaxText", kFamilies, remarks);
+  if (fit.recipe.hidden != Hidden{}) {
+    remarks.emplace_back(
+        "strategy.overlap: what the plan counts as hidden is for XLA's scheduler to hide "
+        "(LIBTPU_INIT_ARGS); no setting here asks for it");
+  }
+  if (fit.recipe.cp > 1) {
     remarks.emplace_back(
         "stages[].cp: on TPUs keys and values are gathered before attention, not passed round a "
         "ring beside it");
@@ -358,8 +423,9 @@ void note(const Recipe& recipe, std::vector<std::string>& remarks) {
 }  // namespace
 
 const Framework& maxtext() {
-  static const Framework framework{"maxtext", "MaxText", nullptr, kDemands, Numbering::kNone,
-                                   note,      write,     read,    carried};
+  static const Framework framework{"maxtext",        "MaxText", kVersion, nullptr, kDemands,
+                                   Numbering::kNone, hides,     note,     write,   read,
+                                   carried};
   return framework;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frameworks/arguments.hpp"
+#include "frameworks/fit.hpp"
 #include "frameworks/framework.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
@@ -16,6 +17,33 @@ namespace nestplan::frameworks {
 namespace {
 
 constexpr const char* kArray = "MEGATRON_ARGS=(";
+
+constexpr const char* kMegatronVersion = "NVIDIA/Megatron-LM at commit 000c4ac24f61";
+constexpr const char* kBridgeVersion = "NVIDIA-NeMo/Megatron-Bridge at commit 167ba2ad3210";
+
+/// Programs of the repository by what they train; the rules of the target let no others through.
+const char* program_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::kDecoder:
+      return "pretrain_gpt.py";
+    case ModelKind::kEncoder:
+      return "pretrain_bert.py";
+    case ModelKind::kEncoderDecoder:
+      return "pretrain_t5.py";
+    case ModelKind::kOther:
+      return "PROGRAM.py";
+    case ModelKind::kMultimodal:
+    case ModelKind::kUNet:
+    case ModelKind::kDiffusionTransformer:
+      break;
+  }
+  throw InternalError("a kind of model without a program");
+}
+
+const Demand kRecipes[] = {
+    {"recipes", "model", is_no_decoder, explain_no_decoder,
+     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/recipes"},
+};
 
 bool is_plain(char c) {
   constexpr std::string_view kPlain =
@@ -44,26 +72,37 @@ std::string flag_lines(const ArgumentGroup& group) {
 /// Operators of different streams are ordered by one hardware queue, which overlap of tensor- and
 /// context-parallel communication counts on and Megatron-FSDP does not stand
 /// (NVIDIA/Megatron-LM megatron/training/arguments.py; Blackwell and later do without it).
-bool wants_one_queue(const Recipe& r) { return (r.tp > 1 || r.cp > 1) && r.zero < 2; }
+bool wants_one_queue(const Recipe& r) {
+  return (r.tp > 1 || r.cp > 1) && r.zero < 2 && !hidden_by_megatron(r).expert;
+}
+
+/// The value of CUDA_DEVICE_MAX_CONNECTIONS; 0: any. Exchanges between experts that are hidden want
+/// many queues, and then arguments.py only warns.
+int queues(const Recipe& r) {
+  if (wants_one_queue(r)) return 1;
+  return hidden_by_megatron(r).expert ? 32 : 0;
+}
 
 std::string write_megatron(const Sheet& sheet) {
   std::vector<std::string> lines = heading(megatron(), sheet);
-  std::vector<ArgumentGroup> groups = strategy_arguments(sheet.recipe, sheet.job);
+  std::vector<ArgumentGroup> groups = strategy_arguments(sheet.recipe, sheet.job, sheet.kind);
   if (sheet.job.architecture) {
-    ModelArguments model = model_arguments(*sheet.job.architecture);
+    const ModelArguments model = megatron_model(sheet.job, sheet.recipe);
     auto& shape = groups.front().arguments;
     shape.insert(shape.end(), model.arguments.begin(), model.arguments.end());
-    for (const std::string& untold : model.untold) {
-      lines.push_back(fmt::format("Of the model, no argument here says: {}.", untold));
-    }
+    for (std::string& gap : gaps_of(model)) lines.push_back(std::move(gap));
+  } else {
+    lines.emplace_back("The shape of the model is to be added (--model tells it).");
   }
   lines.emplace_back("Source this file; data, tokenizer and optimizer come behind the arguments.");
-  for (std::string& line :
-       launch_lines(sheet.launch, "pretrain_gpt.py \"${MEGATRON_ARGS[@]}\" …")) {
+  for (std::string& line : launch_lines(
+           sheet.launch, fmt::format("{} \"${{MEGATRON_ARGS[@]}}\" …", program_of(sheet.kind)))) {
     lines.push_back(std::move(line));
   }
   std::string text = "# shellcheck shell=bash disable=SC2034\n" + as_comment(lines);
-  if (wants_one_queue(sheet.recipe)) text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  if (const int count = queues(sheet.recipe); count > 0) {
+    text += fmt::format("export CUDA_DEVICE_MAX_CONNECTIONS={}\n", count);
+  }
   text += fmt::format("{}\n", kArray);
   for (const ArgumentGroup& group : groups) text += flag_lines(group);
   return text + ")\n";
@@ -128,11 +167,11 @@ std::string write_bridge(const Sheet& sheet) {
            "scripts/training/run_recipe.py --recipe RECIPE --mode pretrain \"${overrides[@]}\"")) {
     lines.push_back(std::move(line));
   }
-  if (wants_one_queue(sheet.recipe)) {
-    lines.emplace_back("with CUDA_DEVICE_MAX_CONNECTIONS=1 in the environment.");
+  if (const int count = queues(sheet.recipe); count > 0) {
+    lines.push_back(fmt::format("with CUDA_DEVICE_MAX_CONNECTIONS={} in the environment.", count));
   }
   std::string text = as_comment(lines);
-  for (const ArgumentGroup& group : strategy_arguments(sheet.recipe, sheet.job)) {
+  for (const ArgumentGroup& group : strategy_arguments(sheet.recipe, sheet.job, sheet.kind)) {
     for (const Argument& argument : group.arguments) text += override_lines(argument);
   }
   return text;
@@ -155,16 +194,24 @@ Recipe read_bridge(std::string_view text, std::int64_t ranks) {
   return recipe_of({std::move(values), GivenArguments::Spelling::kFields}, ranks);
 }
 
-Recipe carried(Recipe recipe) { return without_tf32(std::move(recipe)); }
+/// Gradients and shards are hidden by the same arguments, rings and transfers by none.
+Recipe carried(Recipe recipe, ModelKind) {
+  const Hidden hidden = hidden_by_megatron(recipe);
+  recipe.hidden = {
+      .tensor = hidden.tensor, .expert = hidden.expert, .sync = hidden.sync || hidden.shards};
+  return without_tf32(std::move(recipe));
+}
 
 }  // namespace
 
 const Framework& megatron() {
   static const Framework framework{"megatron",
                                    "Megatron-LM",
+                                   kMegatronVersion,
                                    &targets::rule_set("megatron"),
                                    {},
                                    Numbering::kEither,
+                                   hidden_by_megatron,
                                    note_tf32,
                                    write_megatron,
                                    read_megatron,
@@ -173,9 +220,17 @@ const Framework& megatron() {
 }
 
 const Framework& bridge() {
-  static const Framework framework{"bridge",     "Megatron-Bridge",  &targets::rule_set("megatron"),
-                                   {},           Numbering::kEither, note_tf32,
-                                   write_bridge, read_bridge,        carried};
+  static const Framework framework{"bridge",
+                                   "Megatron-Bridge",
+                                   kBridgeVersion,
+                                   &targets::rule_set("megatron"),
+                                   kRecipes,
+                                   Numbering::kEither,
+                                   hidden_by_megatron,
+                                   note_tf32,
+                                   write_bridge,
+                                   read_bridge,
+                                   carried};
   return framework;
 }
 

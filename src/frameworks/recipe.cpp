@@ -37,7 +37,29 @@ std::int64_t total(const PipelineLayout& layout, Number LayoutPart::*of) {
   return sum;
 }
 
+/// Shards travel for every micro-batch under ZeRO 2 and 3; stages hide their transfers only where
+/// chunks interleave: see model::Overlap.
+Hidden present(Hidden hidden, const Recipe& r) {
+  const bool copies = r.dp * r.cp > 1;
+  hidden.tensor = hidden.tensor && r.tp > 1;
+  hidden.context = hidden.context && r.cp > 1 && r.context == model::ContextForm::kRing;
+  hidden.expert = hidden.expert && r.ep > 1;
+  hidden.shards = hidden.shards && copies && r.zero >= 2;
+  hidden.sync = hidden.sync && copies;
+  hidden.pipeline = hidden.pipeline && r.vpp > 1;
+  return hidden;
+}
+
 }  // namespace
+
+Hidden counted_hidden(const model::Overlap& overlap) {
+  return {.tensor = overlap.tensor > 0,
+          .context = overlap.context > 0,
+          .expert = overlap.expert > 0,
+          .shards = overlap.shards > 0,
+          .sync = overlap.sync > 0,
+          .pipeline = overlap.pipeline > 0};
+}
 
 Recipe normalised(Recipe r) {
   if (r.tp == 1) r.sequence_parallel = false;
@@ -49,6 +71,7 @@ Recipe normalised(Recipe r) {
   }
   if (r.cp == 1 && r.shard_groups == r.dp) r.zero = 0;
   if (r.zero == 0) r.shard_groups = 1;
+  r.hidden = present(r.hidden, r);
   return r;
 }
 

@@ -6,14 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "frameworks/fit.hpp"
 #include "frameworks/framework.hpp"
 #include "nestplan/frameworks/layers.hpp"
 #include "nestplan/util/errors.hpp"
 
-/// torchtitan's configuration file (pytorch/torchtitan torchtitan/config/job_config.py, releases
-/// 0.1 and 0.2; later ones take the same names as --section.option).
+/// torchtitan's configuration file (pytorch/torchtitan torchtitan/config/job_config.py). Release
+/// 0.1 has other names for where stages begin and for float8; 0.3 has configurations in Python.
 namespace nestplan::frameworks {
 namespace {
+
+constexpr const char* kVersion = "torchtitan 0.2 (pytorch/torchtitan at commit 018740b7aae7)";
+
+constexpr std::string_view kFamilies[] = {"llama", "qwen3", "qwen3_moe", "deepseek_v3", "gpt_oss"};
 
 bool has_empty_part(const Draft& d) {
   const auto& layout = d.recipe.layout;
@@ -24,32 +29,9 @@ bool has_empty_part(const Draft& d) {
 
 std::string explain_empty_part(const Draft&) { return "a part of the pipeline holds no module"; }
 
-bool is_selective(const Draft& d) { return d.recipe.recompute == model::Recompute::kSelective; }
-
-std::string explain_selective(const Draft&) {
-  return "torchtitan's selective keeps the attention core and computes other operators again; "
-         "nearest: none or full";
-}
-
 const Demand kDemands[] = {
-    {"precision", "--precision", is_fp16, explain_precision,
-     "pytorch/torchtitan torchtitan/config/job_config.py"},
-    {"sequence-parallel",
-     "stages[0].strategy",
-     lacks_sequence_parallelism,
-     explain_sequence_parallelism,
-     "pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py",
-     {use_sequence_parallelism, "sequence parallelism"}},
-    {"predictions", "stages[].layers", has_predictions, explain_predictions,
-     "pytorch/torchtitan torchtitan/models/deepseek_v3"},
     {"modules", "stages[].layers", has_empty_part, explain_empty_part,
      "pytorch/torchtitan torchtitan/distributed/pipeline_parallel.py"},
-    {"selective",
-     "stages[].recompute",
-     is_selective,
-     explain_selective,
-     "pytorch/torchtitan torchtitan/distributed/activation_checkpoint.py",
-     {[](Draft&) {}, "torchtitan's own choice of operators", true}},
 };
 
 std::int64_t shard_degree(const Recipe& r) { return r.zero == 0 ? 1 : r.dp / r.shard_groups; }
@@ -93,6 +75,7 @@ std::string parallelism_section(const Recipe& r) {
     text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n", r.zero == 3 ? "always" : "never");
   }
   add("tensor_parallel_degree", r.tp);
+  if (r.hidden.tensor) text += "enable_async_tensor_parallel = true\n";
   add("context_parallel_degree", r.cp);
   if (r.cp > 1) text += "context_parallel_rotate_method = \"alltoall\"\n";
   add("expert_parallel_degree", r.ep);
@@ -112,6 +95,14 @@ std::string training_section(const Recipe& r) {
   return text + fmt::format("mixed_precision_param = \"{}\"\n", single ? "float32" : "bfloat16");
 }
 
+/// Asynchronous tensor parallelism is the compiler's (torchtitan/distributed/tensor_parallel.py,
+/// maybe_enable_async_tp). FSDP hides its traffic, and rings theirs, without being asked.
+Hidden hides(const Recipe& r) {
+  Hidden hidden = r.hidden;
+  hidden.expert = hidden.pipeline = false;
+  return hidden;
+}
+
 std::string checkpoint_section(const Recipe& r) {
   std::string text =
       fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", model::to_string(r.recompute));
@@ -129,6 +120,8 @@ std::string write(const Sheet& sheet) {
   }
   std::string text = as_comment(lines);
   if (r.precision == "fp8") text += "\n[model]\nconverters = [\"quantize.linear.float8\"]\n";
+  if (r.precision == "mxfp8") text += "\n[model]\nconverters = [\"quantize.linear.mx\"]\n";
+  if (r.hidden.tensor) text += "\n[compile]\nenable = true\n";
   return text + training_section(r) + parallelism_section(r) + checkpoint_section(r);
 }
 
@@ -197,7 +190,10 @@ Recipe recipe_of(const toml::table& file, std::int64_t ranks) {
   r.micro_batch = r.pp > 1 ? number("parallelism.pipeline_parallel_microbatch_size", 1) : local;
   r.sequence = number("training.seq_len", 0);
   r.recompute = recompute_of(text("activation_checkpoint.mode", "selective"));
-  r.precision = file.at_path("model.converters").is_array()                        ? "fp8"
+  r.hidden.tensor = file.at_path("parallelism.enable_async_tensor_parallel").value_or(false);
+  const std::string converter = file.at_path("model.converters[0]").value_or(std::string());
+  r.precision = converter == "quantize.linear.float8"                              ? "fp8"
+                : converter == "quantize.linear.mx"                                ? "mxfp8"
                 : text("training.mixed_precision_param", "bfloat16") == "bfloat16" ? "bf16"
                                                                                    : "fp32";
   if (r.pp > 1) {
@@ -220,23 +216,26 @@ Recipe read(std::string_view text, std::int64_t ranks) {
 }
 
 /// Layers of a single stage are the model's.
-Recipe carried(Recipe recipe) {
+Recipe carried(Recipe recipe, ModelKind) {
   recipe = without_tf32(std::move(recipe));
+  recipe.hidden = {.tensor = recipe.hidden.tensor};
   if (recipe.pp == 1) recipe.layout.clear();
   return recipe;
+}
+
+void note(const Fit& fit, const Job& job, std::vector<std::string>& remarks) {
+  note_tf32(fit, job, remarks);
+  note_family(job, "torchtitan", kFamilies, remarks);
 }
 
 }  // namespace
 
 const Framework& torchtitan() {
-  static const Framework framework{"torchtitan",
-                                   "torchtitan",
-                                   &targets::rule_set("torchtitan"),
-                                   kDemands,
-                                   Numbering::kPipelineLast,
-                                   note_tf32,
-                                   write,
-                                   read,
+  static const Framework framework{"torchtitan", "torchtitan",
+                                   kVersion,     &targets::rule_set("torchtitan"),
+                                   kDemands,     Numbering::kPipelineLast,
+                                   hides,        note,
+                                   write,        read,
                                    carried};
   return framework;
 }

@@ -7,7 +7,13 @@
 namespace nestplan::targets {
 namespace {
 
-constexpr std::int64_t kFp8Multiple = 16;
+/// What sizes of FP8 products are multiples of, 0 for other precisions: 16, or the elements that
+/// share a scale in mxfp8 (NVIDIA/TransformerEngine transformer_engine/pytorch/constants.py,
+/// MXFP8_BLOCK_SCALING_SIZE).
+std::int64_t narrow_multiple(const Candidate& c) {
+  if (c.precision == "mxfp8") return 32;
+  return c.precision == "fp8" ? 16 : 0;
+}
 
 /// Whether both are known and `parts` does not divide `number`.
 bool splits_unevenly(std::int64_t number, std::int64_t parts) {
@@ -35,8 +41,8 @@ struct Width {
   std::int64_t size;
   std::int64_t parts;
 
-  bool odd() const {
-    return known(size, parts) && size % parts == 0 && size / parts % kFp8Multiple != 0;
+  bool odd(std::int64_t multiple) const {
+    return known(size, parts) && size % parts == 0 && size / parts % multiple != 0;
   }
 };
 
@@ -45,9 +51,13 @@ Width odd_width(const Candidate& c) {
   const std::int64_t etp = c.etp != 0 ? c.etp : c.tp;
   for (const Width& width : {Width{"hidden", c.model.hidden, 1}, Width{"ffn", c.model.ffn, c.tp},
                              Width{"expert ffn", c.model.expert_ffn, etp}}) {
-    if (width.odd()) return width;
+    if (width.odd(narrow_multiple(c))) return width;
   }
   return {"", 0, 0};
+}
+
+std::string explain_precision(const Candidate& c) {
+  return fmt::format("it does not train in {}; nearest: bf16", c.precision);
 }
 
 std::int64_t stages_and_chunks(const Candidate& c) {
@@ -140,26 +150,27 @@ constexpr Check kSequenceParallel{
 
 constexpr Check kFp8Sequence{
     [](const Candidate& c) {
-      return c.precision == "fp8" && known(c.model.sequence, c.cp) &&
-             c.model.sequence % c.cp == 0 && tokens_of_rank(c) % kFp8Multiple != 0;
+      return known(narrow_multiple(c), c.model.sequence, c.cp) && c.model.sequence % c.cp == 0 &&
+             tokens_of_rank(c) % narrow_multiple(c) != 0;
     },
     [](const Candidate& c) {
+      const std::int64_t multiple = narrow_multiple(c);
       return fmt::format(
           "{} tokens of a sequence on each of cp {} ranks are not a multiple of {}; nearest: {}, "
           "so "
           "pad the sequence from {} to {}",
-          tokens_of_rank(c), c.cp, kFp8Multiple, nearest_multiple(tokens_of_rank(c), kFp8Multiple),
-          c.model.sequence, (tokens_of_rank(c) / kFp8Multiple + 1) * kFp8Multiple * c.cp);
+          tokens_of_rank(c), c.cp, multiple, nearest_multiple(tokens_of_rank(c), multiple),
+          c.model.sequence, (tokens_of_rank(c) / multiple + 1) * multiple * c.cp);
     }};
 
 constexpr Check kFp8Widths{
-    [](const Candidate& c) { return c.precision == "fp8" && odd_width(c).size != 0; },
+    [](const Candidate& c) { return narrow_multiple(c) != 0 && odd_width(c).size != 0; },
     [](const Candidate& c) {
       const Width width = odd_width(c);
       return fmt::format("{} {} in {} part{} is {} each, not a multiple of {}; nearest: {} {}",
                          width.name, width.size, width.parts, width.parts == 1 ? "" : "s",
-                         width.size / width.parts, kFp8Multiple, width.name,
-                         nearest_multiple(width.size, kFp8Multiple * width.parts));
+                         width.size / width.parts, narrow_multiple(c), width.name,
+                         nearest_multiple(width.size, narrow_multiple(c) * width.parts));
     }};
 
 constexpr Check kTradedHeads{
@@ -172,6 +183,19 @@ constexpr Check kTradedHeads{
           "{} heads and {} KV heads over tp {} and all-to-all cp {}; nearest: cp {}", c.model.heads,
           c.model.kv_heads, std::max<std::int64_t>(1, c.tp), c.cp,
           nearest(c.cp, c.model.heads, [&](std::int64_t cp) { return trades_heads(c, cp); }));
+    }};
+
+constexpr Check kNoFp16{[](const Candidate& c) { return c.precision == "fp16"; },
+                        explain_precision};
+
+constexpr Check kNoFp8{[](const Candidate& c) { return narrow_multiple(c) != 0; },
+                       explain_precision};
+
+constexpr Check kNoPredictions{
+    [](const Candidate& c) { return has_strategy(c) && c.model.predictions > 0; },
+    [](const Candidate& c) {
+      return fmt::format("{} module{} of multi-token prediction; nearest: the model without them",
+                         c.model.predictions, c.model.predictions == 1 ? "" : "s");
     }};
 
 constexpr Check kBatch{[](const Candidate& c) {

@@ -25,6 +25,9 @@ std::string nearest(std::int64_t value, std::int64_t most, Legal legal) {
   return above <= most ? std::to_string(above) : "none";
 }
 
+/// Whether a strategy is asked about, not a model alone.
+inline bool has_strategy(const Candidate& c) { return c.tp != 0; }
+
 inline bool has_experts(const Candidate& c) { return c.model.experts > 0; }
 
 std::string nearest_divisor(std::int64_t value, std::int64_t number);
@@ -45,9 +48,12 @@ extern const Check kExperts;           ///< experts over EP
 extern const Check kExpertsExist;      ///< EP > 1 only with experts
 extern const Check kDoubledContext;    ///< sequence in 2·cp parts
 extern const Check kSequenceParallel;  ///< sequence over cp, and that over tp
-extern const Check kFp8Sequence;       ///< tokens of a rank in multiples of 16
-extern const Check kFp8Widths;         ///< columns of a rank in multiples of 16
+extern const Check kFp8Sequence;       ///< tokens of a rank in multiples of 16, of 32 in mxfp8
+extern const Check kFp8Widths;         ///< columns of a rank likewise
 extern const Check kTradedHeads;       ///< heads over tp·cp; KV heads likewise, or replicated
+extern const Check kNoFp16;            ///< another precision than fp16
+extern const Check kNoFp8;             ///< another precision than fp8 and mxfp8
+extern const Check kNoPredictions;     ///< no modules of multi-token prediction
 
 // of a configuration
 extern const Check kBatch;  ///< global batch in whole micro-batches on every copy

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "targets/checks.hpp"
 #include "targets/collector.hpp"
 #include "targets/frameworks.hpp"
@@ -15,7 +17,82 @@ constexpr const char* kUlysses = "deepspeedai/DeepSpeed deepspeed/sequence/layer
 constexpr const char* kGroups = "deepspeedai/DeepSpeed deepspeed/utils/groups.py";
 constexpr const char* kMoe = "deepspeedai/DeepSpeed deepspeed/moe/layer.py";
 constexpr const char* kMics = "deepspeedai/DeepSpeed deepspeed/runtime/zero/mics.py";
+constexpr const char* kParallelState =
+    "deepspeedai/Megatron-DeepSpeed megatron/core/parallel_state.py";
 constexpr const char* kTransformer = "deepspeedai/Megatron-DeepSpeed megatron/model/transformer.py";
+
+/// Models that neither Megatron-DeepSpeed has nor DeepSpeed splits by itself: a program of their
+/// own trains them, of which DeepSpeed shards the state.
+bool has_own_program(const Candidate& c) {
+  switch (c.model.kind) {
+    case model::ModelKind::kOther:
+    case model::ModelKind::kDecoder:
+    case model::ModelKind::kEncoder:
+      return false;
+    case model::ModelKind::kEncoderDecoder:
+    case model::ModelKind::kMultimodal:
+    case model::ModelKind::kUNet:
+    case model::ModelKind::kDiffusionTransformer:
+      return true;
+  }
+  return false;
+}
+
+/// Encoder-decoders of Hugging Face, which DeepSpeed does split, but not their sequence.
+bool is_split_automatically(const Candidate& c) {
+  return c.model.kind == model::ModelKind::kEncoderDecoder && c.sequence_parallel != true;
+}
+
+constexpr Check kOwnPrograms{
+    [](const Candidate& c) {
+      return has_own_program(c) &&
+             ((c.tp > 1 && !is_split_automatically(c)) || c.cp > 1 || c.ep > 1);
+    },
+    [](const Candidate& c) {
+      const bool pair = c.model.kind == model::ModelKind::kEncoderDecoder;
+      return fmt::format(
+          "{} with tp {} · cp {} · EP {}, but Megatron-DeepSpeed trains decoders and encoders; "
+          "nearest: {}dp alone, which DeepSpeed runs for a program of the model's own",
+          with_article(c.model.kind), c.tp, std::max<std::int64_t>(1, c.cp),
+          std::max<std::int64_t>(1, c.ep), pair ? "tp without sequence parallelism, or " : "");
+    }};
+
+constexpr Check kOwnPipelines{[](const Candidate& c) { return has_own_program(c) && c.pp > 1; },
+                              [](const Candidate& c) {
+                                return fmt::format("{} over pp {}; nearest: pp 1",
+                                                   with_article(c.model.kind), c.pp);
+                              }};
+
+constexpr Check kAutomaticZero{
+    [](const Candidate& c) { return has_own_program(c) && c.tp > 1 && c.zero == 3; },
+    [](const Candidate& c) {
+      return fmt::format("ZeRO 3 with tp {} of {}; nearest: ZeRO 2, or tp 1", c.tp,
+                         with_article(c.model.kind));
+    }};
+
+constexpr Check kUlyssesAlone{[](const Candidate& c) { return c.cp > 1 && c.tp > 1; },
+                              [](const Candidate& c) {
+                                return fmt::format("cp {} with tp {}; nearest: cp 1, or tp 1", c.cp,
+                                                   c.tp);
+                              }};
+
+constexpr Check kUlyssesPipeline{[](const Candidate& c) { return c.cp > 1 && c.pp > 1; },
+                                 [](const Candidate& c) {
+                                   return fmt::format("cp {} with pp {}; nearest: cp 1, or pp 1",
+                                                      c.cp, c.pp);
+                                 }};
+
+/// DeepSpeed's own Ulysses, for models of Hugging Face, has grouped KV heads
+/// (deepspeed/runtime/sequence_parallel/ulysses_sp.py), but EP is Megatron-DeepSpeed's.
+constexpr Check kUlyssesExperts{
+    [](const Candidate& c) {
+      return c.cp > 1 && c.ep > 1 && known(c.model.heads, c.model.kv_heads) &&
+             c.model.heads != c.model.kv_heads;
+    },
+    [](const Candidate& c) {
+      return fmt::format("EP {} and cp {} with {} KV heads for {} heads; nearest: EP 1, or cp 1",
+                         c.ep, c.cp, c.model.kv_heads, c.model.heads);
+    }};
 
 constexpr Check kNoRing{
     [](const Candidate& c) { return c.cp > 1 && c.context == model::ContextForm::kRing; },
@@ -45,6 +122,23 @@ constexpr Check kExpertGroup{
                          c.dp * c.cp, nearest_divisor(c.ep, c.dp * c.cp));
     }};
 
+constexpr Check kExpertPipeline{[](const Candidate& c) { return has_experts(c) && c.pp > 1; },
+                                [](const Candidate& c) {
+                                  return fmt::format("{} experts with pp {}; nearest: pp 1",
+                                                     c.model.experts, c.pp);
+                                }};
+
+constexpr Check kEvenStages{
+    [](const Candidate& c) {
+      return c.pp > 1 && c.layout && *c.layout != model::StageConstraints::Layout::kEven;
+    },
+    [](const Candidate& c) {
+      return fmt::format(
+          "stages of different numbers of layers over pp {}; nearest: as many in all, "
+          "--stage-layers even",
+          c.pp);
+    }};
+
 constexpr Check kNoInterleaving{
     [](const Candidate& c) { return c.vpp > 1; },
     [](const Candidate& c) { return fmt::format("vpp {}; nearest: vpp 1", c.vpp); }};
@@ -69,6 +163,15 @@ constexpr Check kPodShards{
     }};
 
 const Rule kRules[] = {
+    {kOwnPrograms, "model", Scope::kStrategy,
+     "Decoders and encoders are split; of encoder-decoders tp splits weights, of others nothing.",
+     "deepspeedai/Megatron-DeepSpeed pretrain_gpt.py, pretrain_bert.py; "
+     "deepspeed.ai/tutorials/autotp-training"},
+    {kNoPredictions, "predictions", Scope::kStrategy,
+     "The model has no modules of multi-token prediction (--no-mtp leaves them out).",
+     "deepspeedai/Megatron-DeepSpeed megatron/model/gpt_model.py"},
+    {kNoFp8, "precision", Scope::kStrategy, "Training is not in fp8 or mxfp8.",
+     "deepspeed.ai/docs/config-json (fp16, bf16)"},
     {kHeads, "heads", Scope::kStrategy, "Attention heads split evenly over tp.",
      "deepspeedai/DeepSpeed issue 3634"},
     {kKvHeads, "kv-heads", Scope::kStrategy, "KV heads split evenly over tp.", kTransformer},
@@ -82,6 +185,11 @@ const Rule kRules[] = {
      "Sequences are split by trading heads for tokens (Ulysses), not by a ring.", kUlysses},
     {kTradedHeads, "context-heads", Scope::kStrategy,
      "Heads split evenly over tp·cp; KV heads of a tp rank over cp, or cp over them.", kUlysses},
+    {kUlyssesAlone, "ulysses-alone", Scope::kStrategy, "cp above 1 needs tp 1.", kParallelState},
+    {kUlyssesExperts, "ulysses-experts", Scope::kStrategy,
+     "With cp and EP above 1 there are as many KV heads as heads.",
+     "deepspeedai/Megatron-DeepSpeed megatron/model/transformer.py (assert self.projection_size == "
+     "self.kv_projection_size)"},
     {kSequenceParts, "context", Scope::kStrategy, "The sequence splits evenly over cp.", kUlysses},
     {kSequenceParallel, "sequence", Scope::kStrategy,
      "With sequence parallelism the sequence splits evenly over cp and tp.", kTransformer},
@@ -97,13 +205,25 @@ const Rule kRules[] = {
      "deepspeedai/DeepSpeed deepspeed/runtime/pipe/topology.py"},
     {kChain, "chain", Scope::kPipeline, "Pipeline stages are cut from layers in a row.",
      kPipeModule},
+    {kExpertPipeline, "expert-pipeline", Scope::kPipeline, "Experts need pp 1.",
+     "deepspeedai/Megatron-DeepSpeed examples_deepspeed/MoE (\"Currently we don't support PP for "
+     "MoE\")"},
+    {kUlyssesPipeline, "ulysses-pipeline", Scope::kPipeline, "cp above 1 needs pp 1.",
+     kParallelState},
+    {kOwnPipelines, "model-pipeline", Scope::kPipeline, "Pipelines are of decoders and encoders.",
+     kPipeModule},
     {kOnly1F1B, "schedule", Scope::kPipeline, "Pipelines run 1F1B.", kPipeSchedule},
     {kNoInterleaving, "interleaving", Scope::kPipeline, "A device holds one chunk of layers.",
      kPipeSchedule},
+    {kEvenStages, "even-stages", Scope::kPipeline, "All stages hold as many layers.",
+     "deepspeedai/DeepSpeed deepspeed/runtime/pipe/module.py (type:transformer)"},
     {kEvenLayers, "layers", Scope::kPipeline,
      "With the even layout the layers split evenly over pp.", kPipeModule},
 
     {kPipelineZero, "zero-stages", Scope::kStage, "ZeRO 2 and 3 need pp 1.", kPipeEngine},
+    {kAutomaticZero, "model-zero", Scope::kStage,
+     "What DeepSpeed splits by itself trains under ZeRO 0 to 2.",
+     "deepspeed.ai/tutorials/autotp-training"},
     {kExpertZero, "expert-zero", Scope::kStage, "Experts do not train under ZeRO 3.", kEngine},
     {kPodShards, "pod-shards", Scope::kStage,
      "Shards inside pods need ZeRO 3 (MiCS); others span all copies.", kMics},
@@ -130,9 +250,10 @@ void add_batch(const Candidate& c, Collector& out) {
 void add_zero(const Candidate& c, Collector& out) {
   if (!c.zero) return;
   out.add("zero_optimization.stage", *c.zero, fmt::format("ZeRO {}", *c.zero));
-  if (c.pp == 1 && *c.zero >= 2) {
+  if (c.pp == 1 && (*c.zero >= 2 || has_experts(c))) {
     out.add("no_pipeline_parallel", "true",
-            "the pipeline engine refuses ZeRO 2 and 3 also with one stage: build the plain model");
+            "the pipeline engine refuses ZeRO 2 and 3, and experts, also with one stage: build the "
+            "plain model");
   }
   if (c.zero == 3 && c.shard == model::ShardSpan::kPod && known(c.cp, c.dp, c.dp_inner) &&
       c.dp != c.dp_inner) {

@@ -106,7 +106,31 @@ void check_total(const char* what, std::int64_t there, std::int64_t expected) {
       fmt::format("layout: holds {} {} in all, the model has {}", there, what, expected));
 }
 
+bool has_predictions(const LayoutPart& part) { return part.predictions > 0; }
+
+void check_predictions(const PipelineLayout& layout, std::int64_t pp) {
+  const auto part = std::find_if(layout.begin(), layout.end(), has_predictions);
+  if (part == layout.end()) return;
+  if (const std::int64_t parts = parts_with_predictions(layout); parts != 1) {
+    throw InvalidConfig(
+        fmt::format("layout: {} parts hold prediction modules, but one must hold all", parts));
+  }
+  if (std::any_of(part + 1, layout.end(), [](const LayoutPart& each) { return each.layers > 0; })) {
+    throw InvalidConfig("layout: no layer may stand behind the prediction modules");
+  }
+  if (layout.end() - part > pp) {
+    throw InvalidConfig(fmt::format(
+        "layout: prediction modules are in part {} of {}, but must be in one of the last "
+        "{}, the last chunks of stages",
+        part - layout.begin() + 1, layout.size(), pp));
+  }
+}
+
 }  // namespace
+
+std::int64_t parts_with_predictions(const PipelineLayout& layout) {
+  return std::count_if(layout.begin(), layout.end(), has_predictions);
+}
 
 std::string megatron_layout(const PipelineLayout& layout) {
   std::string text;
@@ -157,6 +181,7 @@ void check_layout(const PipelineLayout& layout, std::int64_t layers, std::int64_
   if (!layout.back().loss || total(layout, &LayoutPart::loss) != 1) {
     throw InvalidConfig("layout: the loss must be in the last part, and nowhere else");
   }
+  check_predictions(layout, pp);
 }
 
 }  // namespace nestplan::targets

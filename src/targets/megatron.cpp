@@ -54,6 +54,45 @@ bool middle_is_uneven(const Candidate& c) {
   return c.pp == 2 ? middle != 0 : middle < 0 || middle % ((c.pp - 2) * chunks) != 0;
 }
 
+bool has_no_program(model::ModelKind kind) {
+  return kind == model::ModelKind::kMultimodal || kind == model::ModelKind::kUNet ||
+         kind == model::ModelKind::kDiffusionTransformer;
+}
+
+constexpr Check kPrograms{
+    [](const Candidate& c) { return has_strategy(c) && has_no_program(c.model.kind); },
+    [](const Candidate& c) {
+      return fmt::format(
+          "{}, but pretrain_gpt.py, pretrain_bert.py and pretrain_t5.py train decoders, encoders "
+          "and encoder-decoders; nearest: --target any",
+          with_article(c.model.kind));
+    }};
+
+constexpr Check kEvenSides{[](const Candidate& c) {
+                             return has_strategy(c) &&
+                                    c.model.kind == model::ModelKind::kEncoderDecoder &&
+                                    known(c.model.blocks, c.model.encoder_blocks) &&
+                                    c.model.blocks != 2 * c.model.encoder_blocks;
+                           },
+                           [](const Candidate& c) {
+                             return fmt::format(
+                                 "{} layers of the encoder and {} of the decoder, but "
+                                 "pretrain_t5.py has as many; nearest: "
+                                 "--target any",
+                                 c.model.encoder_blocks, c.model.blocks - c.model.encoder_blocks);
+                           }};
+
+constexpr Check kPlainRing{
+    [](const Candidate& c) {
+      return c.cp > 1 && c.context == model::ContextForm::kRing &&
+             (c.model.windows > 0 || c.model.sinks > 0);
+    },
+    [](const Candidate& c) {
+      return fmt::format("cp {} as a ring with {} in {} layers; nearest: all_to_all, or cp 1", c.cp,
+                         c.model.sinks > 0 ? "attention sinks" : "sliding windows",
+                         std::max(c.model.sinks, c.model.windows));
+    }};
+
 constexpr Check kAllToAllHeads{
     [](const Candidate& c) {
       if (c.context != model::ContextForm::kAllToAll || c.cp <= 1 || c.tp == 0) return false;
@@ -167,11 +206,24 @@ constexpr Check kSingleStage{
           c.first_layers, c.last_layers, c.model.blocks);
     }};
 
-constexpr Check kEncoder{[](const Candidate& c) { return c.pp > 1 && c.model.encoder_blocks > 0; },
-                         [](const Candidate& c) {
-                           return fmt::format("an encoder of {} layers over pp {}; nearest: pp 1",
-                                              c.model.encoder_blocks, c.pp);
-                         }};
+constexpr Check kEncoder{
+    [](const Candidate& c) {
+      return c.pp > 1 &&
+             (c.model.encoder_blocks > 0 || c.model.kind == model::ModelKind::kEncoderDecoder);
+    },
+    [](const Candidate& c) {
+      return fmt::format("an encoder-decoder over pp {}; nearest: pp 1 (pretrain_t5.py)", c.pp);
+    }};
+
+constexpr Check kPredictionsApart{
+    [](const Candidate& c) { return c.pp > 1 && c.predictions_apart == true; },
+    [](const Candidate& c) {
+      return fmt::format(
+          "modules of multi-token prediction in several of the stages of pp {}; nearest: all in "
+          "one, "
+          "--together",
+          c.pp);
+    }};
 
 constexpr Check kPartialExperts{
     [](const Candidate& c) {
@@ -187,6 +239,11 @@ constexpr Check kPartialExperts{
     }};
 
 const Rule kRules[] = {
+    {kPrograms, "model", Scope::kStrategy, "The model is a decoder, an encoder or both.",
+     "NVIDIA/Megatron-LM pretrain_gpt.py, pretrain_bert.py, pretrain_t5.py"},
+    {kEvenSides, "encoder-decoder", Scope::kStrategy,
+     "An encoder-decoder has as many layers in its encoder as in its decoder.",
+     "NVIDIA/Megatron-LM pretrain_t5.py"},
     {kHeads, "heads", Scope::kStrategy, "Attention heads split evenly over tp.", kConfig},
     {kReplicatedKv, "kv-heads", Scope::kStrategy,
      "KV heads split evenly over tp, or tp over KV heads (which are then replicated).", kConfig},
@@ -204,13 +261,18 @@ const Rule kRules[] = {
      "With cp above 1 the sequence splits into 2·cp parts.", kArguments},
     {kSequenceParallel, "sequence", Scope::kStrategy,
      "With sequence parallelism the sequence splits evenly over cp and tp.", kMappings},
+    {kPlainRing, "context-ring", Scope::kStrategy,
+     "Sliding windows and attention sinks need all-to-all cp, not a ring.",
+     "NVIDIA/TransformerEngine transformer_engine/pytorch/attention/dot_product_attention/"
+     "context_parallel.py (attn_forward_func_with_cp), issue 2541"},
     {kAllToAllHeads, "context-heads", Scope::kStrategy,
      "With all-to-all cp the heads and KV heads of a tp rank split evenly over cp.",
      kAttentionSource},
     {kFp8Sequence, "fp8-sequence", Scope::kStrategy,
-     "In fp8 a cp rank has a multiple of 16 tokens of every sequence.", kFp8Source},
+     "In fp8 a cp rank has a multiple of 16 tokens of every sequence, in mxfp8 of 32.", kFp8Source},
     {kFp8Widths, "fp8-widths", Scope::kStrategy,
-     "In fp8 hidden size and the MLP width of a tp rank are multiples of 16.", kFp8Source},
+     "In fp8 hidden size and the MLP width of a tp rank are multiples of 16, in mxfp8 of 32.",
+     kFp8Source},
 
     {kBatch, "batch", Scope::kConfiguration,
      "The global batch is a whole number of micro-batches on every copy.",
@@ -228,6 +290,10 @@ const Rule kRules[] = {
     {kEncoder, "encoder", Scope::kPipeline,
      "Encoder-decoder models are not cut into pipeline stages.",
      "NVIDIA/Megatron-LM commit b600e38d, which removed encoder stages"},
+    {kPredictionsApart, "predictions-together", Scope::kPipeline,
+     "All modules of multi-token prediction are in the same virtual stage.",
+     "NVIDIA/Megatron-LM megatron/core/transformer/pipeline_parallel_layer_layout.py "
+     "(validate_layer_layout)"},
     {kOnly1F1B, "schedule", Scope::kPipeline, "Pipelines run 1F1B, plain or interleaved.",
      kSchedules},
     {kChunksNeedStages, "interleaving", Scope::kPipeline, "Interleaving needs several stages.",

@@ -86,9 +86,8 @@ const RuleSet& rule_set(std::string_view name) {
     if (set().name() == name) return set();
   }
   const std::vector<std::string> names = rule_set_names();
-  throw InvalidConfig(fmt::format("target: unknown framework {}{}; known are {}",
-                                  util::quoted(name), util::hint(name, names),
-                                  fmt::join(names, ", ")));
+  throw InvalidConfig(
+      fmt::format("target: unknown framework {}{}", util::quoted(name), util::hint(name, names)));
 }
 
 std::vector<std::string> rule_set_names() {
@@ -109,6 +108,26 @@ const char* to_string(Scope scope) {
       return "stage";
   }
   throw InternalError("a scope without a name");
+}
+
+const char* with_article(model::ModelKind kind) {
+  switch (kind) {
+    case model::ModelKind::kOther:
+      return "a graph of layers";
+    case model::ModelKind::kDecoder:
+      return "a decoder";
+    case model::ModelKind::kEncoder:
+      return "an encoder";
+    case model::ModelKind::kEncoderDecoder:
+      return "an encoder-decoder";
+    case model::ModelKind::kMultimodal:
+      return "a multimodal model";
+    case model::ModelKind::kUNet:
+      return "a U-Net";
+    case model::ModelKind::kDiffusionTransformer:
+      return "a diffusion transformer";
+  }
+  throw InternalError("a kind of model without a name");
 }
 
 std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t multiple, std::int64_t tp) {

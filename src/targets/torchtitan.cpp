@@ -14,7 +14,15 @@ constexpr const char* kDimsGuide = "pytorch/torchtitan torchtitan/distributed/PA
 constexpr const char* kPipeline = "pytorch/torchtitan torchtitan/distributed/pipeline_parallel.py";
 constexpr const char* kSchedules = "pytorch/pytorch torch/distributed/pipelining/schedules.py";
 constexpr const char* kStage = "pytorch/pytorch torch/distributed/pipelining/stage.py";
+constexpr const char* kParallelize =
+    "pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py (DDP has not supported > 1D "
+    "parallelism)";
 constexpr const char* kHeadsSource = "pytorch/torchtitan pull request 2577";
+constexpr const char* kRoutedExperts =
+    "pytorch/torchtitan torchtitan/models/common/decoder.py (MoE models require "
+    "expert_parallel_degree …), pull request 4794";
+constexpr const char* kCheckpoint =
+    "pytorch/torchtitan torchtitan/distributed/activation_checkpoint.py";
 
 /// Copies that a shard group of FSDP spans: the degree dp_shard; 0 if not known.
 std::int64_t sharded_copies(const Candidate& c) {
@@ -43,6 +51,23 @@ bool rounds_are_uneven(std::int64_t microbatches, std::int64_t pp) {
   return microbatches % std::max<std::int64_t>(1, microbatches / pp) != 0;
 }
 
+constexpr Check kDecoders{
+    [](const Candidate& c) {
+      return has_strategy(c) && c.model.kind != model::ModelKind::kOther &&
+             c.model.kind != model::ModelKind::kDecoder;
+    },
+    [](const Candidate& c) {
+      return fmt::format(
+          "{}, but what these settings are for trains decoders; nearest: --target any",
+          with_article(c.model.kind));
+    }};
+
+constexpr Check kSplitSequence{
+    [](const Candidate& c) { return c.tp > 1 && c.sequence_parallel == false; },
+    [](const Candidate& c) {
+      return fmt::format("tp {} without sequence parallelism; nearest: with it", c.tp);
+    }};
+
 constexpr Check kNoTrade{
     [](const Candidate& c) { return c.cp > 1 && c.context == model::ContextForm::kAllToAll; },
     [](const Candidate& c) { return fmt::format("cp {} by trading heads; nearest: ring", c.cp); }};
@@ -57,14 +82,17 @@ constexpr Check kSequenceStep{
                          nearest_multiple(c.model.sequence, sequence_step(c)));
     }};
 
-constexpr Check kExpertTensor{[](const Candidate& c) {
-                                return has_experts(c) && known(c.ep, c.etp, c.tp) &&
-                                       c.etp != (c.ep > 1 ? 1 : c.tp);
-                              },
-                              [](const Candidate& c) {
-                                return fmt::format("ETP {} with EP {} and tp {}; nearest: ETP {}",
-                                                   c.etp, c.ep, c.tp, c.ep > 1 ? 1 : c.tp);
-                              }};
+constexpr Check kExpertTensor{
+    [](const Candidate& c) { return has_experts(c) && c.etp > 1; },
+    [](const Candidate& c) { return fmt::format("ETP {}; nearest: ETP 1", c.etp); }};
+
+constexpr Check kExpertDegree{
+    [](const Candidate& c) { return has_experts(c) && known(c.ep, c.tp) && c.ep < c.tp; },
+    [](const Candidate& c) {
+      const auto legal = [&](std::int64_t ep) { return ep >= c.tp && c.model.experts % ep == 0; };
+      return fmt::format("EP {} with tp {} for {} experts; nearest: EP {}", c.ep, c.tp,
+                         c.model.experts, nearest(c.ep, c.model.experts, legal));
+    }};
 
 constexpr Check kExpertRanks{[](const Candidate& c) {
                                return c.ep > 1 && known(c.dp, c.cp, c.tp) &&
@@ -150,25 +178,72 @@ constexpr Check kContextShards{[](const Candidate& c) { return c.cp > 1 && c.zer
                                      "ZeRO 0 with cp {}; nearest: ZeRO 1 or higher, or cp 1", c.cp);
                                }};
 
+/// Copies without FSDP: nothing is sharded, neither over copies nor over cp.
+bool is_unsharded(const Candidate& c) { return sharded_copies(c) == 1 && c.cp == 1; }
+
+bool is_split(const Candidate& c) { return c.tp > 1 || c.pp > 1; }
+
+constexpr Check kPlainCopies{
+    [](const Candidate& c) { return is_unsharded(c) && is_split(c) && copies(c) > 1; },
+    [](const Candidate& c) {
+      return fmt::format("ZeRO 0 with {} copies of tp {} · pp {}; nearest: ZeRO {} (FSDP)",
+                         copies(c), std::max<std::int64_t>(1, c.tp),
+                         std::max<std::int64_t>(1, c.pp), c.pp > 1 ? "1" : "2");
+    }};
+
+constexpr Check kMixedPrecision{
+    [](const Candidate& c) {
+      const bool single = c.precision.empty() || c.precision == "fp32" || c.precision == "tf32";
+      return !single && is_unsharded(c) && is_split(c) && copies(c) == 1;
+    },
+    [](const Candidate& c) {
+      return fmt::format(
+          "{} in one copy of tp {} · pp {} would run in fp32; nearest: dp 2 with "
+          "ZeRO {}, or fp32",
+          c.precision, std::max<std::int64_t>(1, c.tp), std::max<std::int64_t>(1, c.pp),
+          c.pp > 1 ? "1" : "2");
+    }};
+
+constexpr Check kOwnSelection{
+    [](const Candidate& c) { return c.recompute == model::Recompute::kSelective; },
+    [](const Candidate&) {
+      return std::string(
+          "torchtitan's selective keeps the attention core and computes other operators again; "
+          "nearest: none or full");
+    }};
+
 const Rule kRules[] = {
+    {kDecoders, "model", Scope::kStrategy, "The model is a decoder.",
+     "pytorch/torchtitan torchtitan/models"},
+    {kNoPredictions, "predictions", Scope::kStrategy,
+     "The model has no modules of multi-token prediction (--no-mtp leaves them out).",
+     "pytorch/torchtitan torchtitan/models/deepseek_v3"},
+    {kNoFp16, "precision", Scope::kStrategy, "Training is not in fp16.",
+     "pytorch/torchtitan torchtitan/config/job_config.py"},
+    {kSplitSequence, "sequence-parallel", Scope::kStrategy,
+     "tp above 1 splits the sequence between its operators.",
+     "pytorch/torchtitan torchtitan/models/llama3/infra/parallelize.py"},
     {kHeads, "heads", Scope::kStrategy, "Attention heads split evenly over tp.", kHeadsSource},
     {kKvHeads, "kv-heads", Scope::kStrategy, "KV heads split evenly over tp.", kHeadsSource},
     {kExpertsExist, "expert-model", Scope::kStrategy, "EP above 1 needs a model with experts.",
      "pytorch/torchtitan pull request 4258"},
     {kExperts, "experts", Scope::kStrategy, "Experts split evenly over EP.",
      "pytorch/torchtitan pull request 4258"},
+    {kExpertDegree, "expert-degree", Scope::kStrategy, "With experts EP is at least tp.",
+     kRoutedExperts},
     {kExpertTensor, "expert-tensor", Scope::kStrategy,
-     "With EP above 1 experts are whole on a device; otherwise tp splits them.", kDimsGuide},
+     "Experts are whole on a device: tp does not split them.",
+     "pytorch/torchtitan pull request 3167, which removed expert_tensor_parallel_degree"},
     {kNoTrade, "context-form", Scope::kStrategy,
      "cp passes keys and values round; it does not trade heads for tokens.",
      "pytorch/pytorch torch/distributed/tensor/experimental/_attention.py"},
     {kSequenceStep, "sequence", Scope::kStrategy, "The sequence is a multiple of 2·cp·tp.",
      "pytorch/torchtitan torchtitan/distributed/parallel_dims.py (seq_len_divisor)"},
     {kFp8Sequence, "fp8-sequence", Scope::kStrategy,
-     "In fp8 a cp rank has a multiple of 16 tokens of every sequence.",
+     "In fp8 a cp rank has a multiple of 16 tokens of every sequence, in mxfp8 of 32.",
      "pytorch/ao torchao/float8/README.md"},
     {kFp8Widths, "fp8-widths", Scope::kStrategy,
-     "In fp8 hidden size and the MLP width of a tp rank are multiples of 16.",
+     "In fp8 hidden size and the MLP width of a tp rank are multiples of 16, in mxfp8 of 32.",
      "pytorch/ao torchao/float8/README.md"},
 
     {kBatch, "batch", Scope::kConfiguration,
@@ -203,9 +278,15 @@ const Rule kRules[] = {
      "pytorch/torchtitan docs/fsdp.md"},
     {kContextShards, "zero-context", Scope::kStage,
      "cp ranks are among those that FSDP shards over: no ZeRO 0.", kDims},
+    {kPlainCopies, "plain-copies", Scope::kStage,
+     "Copies without FSDP (DDP, ZeRO 0) are single devices: tp 1 and pp 1.", kParallelize},
+    {kMixedPrecision, "mixed-precision", Scope::kStage,
+     "With tp or pp mixed precision is applied by FSDP alone, so it needs several copies.",
+     "pytorch/torchtitan torchtitan/distributed/utils.py (maybe_enable_amp)"},
     {kOneZero, "one-zero", Scope::kStage, "All stages are sharded alike.", kDims},
-    {kOneRecompute, "one-recompute", Scope::kStage, "All stages recompute alike.",
-     "pytorch/torchtitan torchtitan/distributed/activation_checkpoint.py"},
+    {kOneRecompute, "one-recompute", Scope::kStage, "All stages recompute alike.", kCheckpoint},
+    {kOwnSelection, "selective", Scope::kStage,
+     "Selective recomputation, of the attention core alone, is none of its modes.", kCheckpoint},
 };
 
 const Layout kLayouts[] = {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "cli/workspace.hpp"
@@ -74,6 +75,63 @@ TEST_F(ExportSettingsTest, TheModelTellsItsShape) {
   expect_refused(export_to("megatron", {"--model", kInputs + "models/mistral-7b"}),
                  "--model: " + path("plan.json") + " is a plan for \"llama-2-7b\"");
   expect_refused(export_to("megatron", {"--model", model_, "--precision", "bf17"}), "--precision");
+}
+
+TEST_F(ExportSettingsTest, SequencesAreThePlans) {
+  plan();
+  EXPECT_EQ(export_to("megatron", {"--seq", "2048"}).exit_code, 0);
+  expect_refused(export_to("megatron", {"--seq", "4096"}),
+                 "--seq: 4096 tokens, but the plan is for sequences of 2048");
+  expect_refused(export_to("megatron", {"--model", model_, "--seq", "4096"}),
+                 "--seq: 4096 tokens a sample, but the plan is for 2048");
+}
+
+TEST_F(ExportSettingsTest, WhatThePlanHidesIsAskedFor) {
+  plan();
+  EXPECT_FALSE(contains(export_to("megatron").out, "--overlap-grad-reduce"));
+  plan({"--target", "megatron"});
+  const Outcome hidden = export_to("megatron");
+  EXPECT_EQ(hidden.exit_code, 0) << hidden.err;
+  EXPECT_TRUE(contains(hidden.out, "  --overlap-grad-reduce\n")) << hidden.out;
+  EXPECT_TRUE(contains(hidden.out, "  --overlap-param-gather\n")) << hidden.out;
+  EXPECT_FALSE(contains(hidden.out, "--tp-comm-overlap")) << hidden.out;
+}
+
+TEST_F(ExportSettingsTest, ModelsThatAreNoDecoders) {
+  const auto planned = [&](const std::string& model, const Words& more) {
+    Words words{"plan",      "--model", kInputs + "models/" + model,
+                "--cluster", cluster_,  "--global-batch",
+                "16",        "--pp",    "1",
+                "-q",        "-o",      path("plan.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  };
+  planned("sdxl-unet", {});
+  expect_refused(export_to("megatron", {"--model", kInputs + "models/sdxl-unet"}),
+                 "model: a U-Net, but pretrain_gpt.py");
+  planned("t5-11b", {"--seq", "512"});
+  const Outcome t5 = export_to("megatron", {"--model", kInputs + "models/t5-11b", "--seq", "512"});
+  EXPECT_EQ(t5.exit_code, 0) << t5.err;
+  for (const char* part :
+       {" pretrain_t5.py ", "  --encoder-num-layers 24\n", "  --encoder-seq-length 512\n",
+        "  --decoder-seq-length 512\n", "  --position-embedding-type relative\n"}) {
+    EXPECT_TRUE(contains(t5.out, part)) << part << t5.out;
+  }
+  EXPECT_FALSE(contains(t5.out, "pretrain_gpt")) << t5.out;
+}
+
+TEST_F(ExportSettingsTest, ThePlanIsNotWrittenOver) {
+  const std::string file = plan();
+  const std::string before = read_file(file);
+  std::filesystem::create_symlink(file, path("link.json"));
+  for (const std::string& output : {file, path("./plan.json"), path("link.json")}) {
+    expect_refused(export_to("megatron", {"-o", output}), "--output: ");
+    const Outcome traced = run({"simulate", file, "--model", model_, "--cluster", cluster_,
+                                "--global-batch", "16", "--seq", "2048", "--trace", output});
+    expect_refused(traced, "--trace: ");
+    EXPECT_EQ(read_file(file), before);
+  }
 }
 
 TEST_F(ExportSettingsTest, FlagsOfThePlanHoldAgain) {

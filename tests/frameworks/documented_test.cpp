@@ -34,7 +34,9 @@ void for_exports(const std::string& format, Check check) {
     std::string text;
     try {
       text = from.settings(format, true).text;
-    } catch (const Error&) {
+    } catch (const InvalidInput&) {
+      continue;
+    } catch (const InvalidConfig&) {
       continue;
     }
     SCOPED_TRACE(text);
@@ -111,12 +113,43 @@ TEST(Documented, MegatronArguments) {
     }
     if (has("use-megatron-fsdp")) {
       EXPECT_EQ(a.at("ckpt-format"), "fsdp_dtensor");
-      EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string::npos);
+      EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1\n"), std::string::npos);
+    } else if (has("overlap-moe-expert-parallel-comm")) {
+      EXPECT_NE(text.find("CUDA_DEVICE_MAX_CONNECTIONS=32"), std::string::npos);
     } else {
-      EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1") != std::string::npos, tp > 1 || cp > 1);
+      EXPECT_EQ(text.find("CUDA_DEVICE_MAX_CONNECTIONS=1\n") != std::string::npos,
+                tp > 1 || cp > 1);
+    }
+    // "Tensor parallel communication/GEMM overlap can happen only when sequence parallelism is
+    // enabled"
+    if (has("tp-comm-overlap")) {
+      EXPECT_TRUE(has("sequence-parallel"));
+    }
+    // megatron/core/transformer/transformer_config.py on overlap_moe_expert_parallel_comm
+    if (has("overlap-moe-expert-parallel-comm")) {
+      EXPECT_GT(ep, 1);
+      EXPECT_EQ(a.at("moe-token-dispatcher-type"), "alltoall");
+      EXPECT_FALSE(has("recompute-method"));
+      EXPECT_TRUE(has("bf16") || has("fp16"));
+      const bool chunks = has("num-virtual-stages-per-pipeline-rank") ||
+                          (has("pipeline-model-parallel-layout") && from.plan.vpp > 1);
+      EXPECT_TRUE(pp == 1 || chunks);
+    }
+    // "Expert parallelism is not supported with fp16 training."
+    if (ep > 1) {
+      EXPECT_FALSE(has("fp16"));
     }
     if (has("fp8-format")) {
       EXPECT_TRUE(has("bf16"));
+    }
+    // TransformerEngine's MXFP8BlockScaling has E4M3 in both directions.
+    if (has("fp8-recipe")) {
+      EXPECT_EQ(a.at("fp8-recipe"), "mxfp8");
+      EXPECT_EQ(a.at("fp8-format"), "e4m3");
+    }
+    // "seq-length should be a multiple of 2 * context-parallel-size"
+    if (cp > 1) {
+      EXPECT_EQ(number("seq-length") % (2 * cp), 0);
     }
   });
 }
@@ -161,7 +194,9 @@ TEST(Documented, MegatronArrayIsBash) {
     std::string text;
     try {
       text = from.settings("megatron", true).text;
-    } catch (const Error&) {
+    } catch (const InvalidInput&) {
+      continue;
+    } catch (const InvalidConfig&) {
       continue;
     }
     ++shells;
@@ -224,7 +259,7 @@ TEST(Documented, DeepSpeedFile) {
     if (file.at("nestplan").contains("arguments")) {
       for (const Json& word : file["nestplan"]["arguments"]) words.insert(word.get<std::string>());
       EXPECT_FALSE(file.contains("tensor_parallel"));
-    } else {
+    } else if (!file.contains("sequence_parallel_size")) {
       ++automatic;
       EXPECT_LE(stage, 2);
       EXPECT_GT(file.at("tensor_parallel").at("autotp_size"), 1);
@@ -238,7 +273,16 @@ TEST(Documented, DeepSpeedFile) {
       EXPECT_EQ(from.plan.stages.front().tp, 1);
       EXPECT_FALSE(words.contains("--sequence-parallel"));
     }
-    EXPECT_EQ(words.contains("--no-pipeline-parallel"), !words.empty() && stage >= 2);
+    const bool experts = words.contains("--moe-expert-parallel-size");
+    EXPECT_EQ(words.contains("--no-pipeline-parallel"), !words.empty() && (stage >= 2 || experts));
+    // examples_deepspeed/MoE: "Currently we don't support PP for MoE"
+    EXPECT_FALSE(experts && file.contains("pipeline"));
+    // deepspeed/runtime/zero/config.py: of ZeRO, and with a pipeline gradients are reduced at its
+    // end (deepspeed/runtime/pipe/engine.py, _exec_reduce_grads).
+    if (zero.contains("overlap_comm")) {
+      EXPECT_GE(stage, 1);
+      EXPECT_FALSE(file.contains("pipeline"));
+    }
     if (zero.contains("mics_shard_size")) {
       EXPECT_EQ(stage, 3);
       EXPECT_EQ(dp * from.plan.stages.front().cp % zero["mics_shard_size"].get<std::int64_t>(), 0);
@@ -263,6 +307,25 @@ TEST(Documented, TorchtitanFile) {
     const std::int64_t pp = number("parallelism.pipeline_parallel_degree");
     EXPECT_EQ(replicas * shards * tp * cp * pp, ranks_of(from));
     EXPECT_EQ(shards * cp * tp % number("parallelism.expert_parallel_degree"), 0);
+    // models/common/decoder.py: "MoE models require expert_parallel_degree … to be greater than or
+    // equal to tensor_parallel_degree"
+    const bool experts = from.plan.stages.front().ep > 1;
+    EXPECT_TRUE(!experts || number("parallelism.expert_parallel_degree") >= tp);
+    // models/llama3/infra/parallelize.py: "DDP has not supported > 1D parallelism"
+    const bool fsdp = shards > 1 || cp > 1;
+    if (!fsdp && replicas > 1) {
+      EXPECT_EQ(tp * pp, 1);
+    }
+    // distributed/utils.py: "Mixed precision training with TP or PP is only supported when
+    // FSDP/HSDP/CP is enabled."
+    if (!fsdp && tp * pp > 1) {
+      EXPECT_EQ(file.at_path("training.mixed_precision_param").value<std::string>(), "float32");
+    }
+    // "currently only effective when compile is enabled"
+    if (file.at_path("parallelism.enable_async_tensor_parallel").value_or(false)) {
+      EXPECT_GT(tp, 1);
+      EXPECT_TRUE(file.at_path("compile.enable").value_or(false));
+    }
     EXPECT_EQ(number("training.global_batch_size") %
                   (number("training.local_batch_size") * replicas * shards),
               0);
@@ -314,6 +377,12 @@ TEST(Documented, MaxTextFile) {
       if (key.starts_with("ici_")) chips *= std::stoll(value);
     }
     EXPECT_EQ(slices, from.job.slices);
+    std::int64_t predictions = 0;
+    for (const std::string& id : from.plan.stages.back().chunks.back()) {
+      predictions += id.starts_with("mtp.") ? 1 : 0;
+    }
+    EXPECT_EQ(entries.contains("mtp_num_layers") ? std::stoll(entries["mtp_num_layers"]) : 0,
+              predictions);
     EXPECT_EQ(slices * chips, ranks_of(from));
     const double batch = std::stod(entries.at("per_device_batch_size")) *
                          static_cast<double>(ranks_of(from)) *

@@ -12,6 +12,7 @@
 #include "nestplan/io/files.hpp"
 #include "nestplan/io/huggingface.hpp"
 #include "nestplan/model/model.hpp"
+#include "nestplan/targets/overlap.hpp"
 
 namespace nestplan::testing {
 namespace {
@@ -27,13 +28,16 @@ Case shipped(const std::string& model_name, const std::string& cluster, std::int
   out.plan = std::move(plan);
   out.plan.model = model_name;
   const std::filesystem::path file = kSource / "inputs/models" / model_name / "config.json";
-  const model::Model model = io::parse_model(io::read_text(file), file.string());
+  const std::string config = io::read_text(file);
+  const model::Model model = io::parse_model(config, file.string());
   cost::ProfileOptions options;
   options.sequence = *out.plan.tokens;
   const model::Graph outline = cost::build_outline(model, options);
   out.job.model = model_name;
   out.job.dimensions = outline.dimensions;
   out.job.chain = model::in_a_row(outline);
+  out.job.kind = frameworks::ModelKind::kDecoder;
+  out.job.details = frameworks::details_of(config);
   out.job.architecture = std::get<model::Architecture>(model);
   out.job.tied_embeddings = out.job.architecture->tied_embeddings;
   out.job.sequence = *out.plan.tokens;
@@ -49,7 +53,9 @@ std::vector<std::int64_t> with_ends(std::int64_t first, std::int64_t middle, std
   return parts;
 }
 
-void expect_golden(const Case& from, const std::string& format, const std::string& name) {
+/// As planned for `format`.
+void expect_golden(Case from, const std::string& format, const std::string& name) {
+  from.plan.overlap = targets::default_overlap(format == "bridge" ? "megatron" : format);
   std::ifstream file(kSource / "tests/frameworks/golden" / name);
   std::ostringstream golden;
   golden << file.rdbuf();

@@ -144,6 +144,14 @@ Recipe expected_recipe(const Case& from) {
     r.schedule = *plan.schedule;
     r.order = from.order;
   }
+  const model::Overlap& overlap = plan.overlap;
+  const bool copies = r.dp * r.cp > 1;
+  r.hidden.tensor = overlap.tensor > 0 && r.tp > 1;
+  r.hidden.context = overlap.context > 0 && r.cp > 1 && stage.context == model::ContextForm::kRing;
+  r.hidden.expert = overlap.expert > 0 && r.ep > 1;
+  r.hidden.shards = overlap.shards > 0 && copies && r.zero >= 2;
+  r.hidden.sync = overlap.sync > 0 && copies;
+  r.hidden.pipeline = overlap.pipeline > 0 && r.vpp > 1;
   r.layout.resize(static_cast<std::size_t>(r.pp * r.vpp));
   for (std::size_t part = 0; part < r.layout.size(); ++part) {
     const auto pp = static_cast<std::size_t>(r.pp);
@@ -167,7 +175,7 @@ Case random_case(Dice& dice, bool torus) {
   shape.dp_outer = dice.pick({1, 1, 2, 4});
   const std::int64_t pp = dice.pick(torus ? std::vector<std::int64_t>{1, 1, 2, 4}
                                           : std::vector<std::int64_t>{1, 2, 3, 4});
-  shape.vpp = pp > 1 && dice.chance(30) ? 2 : 1;
+  shape.vpp = pp > 1 && dice.chance(30) ? dice.between(2, 3) : 1;
   shape.micro_batch = dice.pick({1, 1, 2});
   shape.microbatches = dice.pick({pp, 2 * pp, 4 * pp, 5 * pp, std::int64_t{3}});
   shape.zero = static_cast<int>(dice.between(0, 3));
@@ -201,7 +209,13 @@ Case random_case(Dice& dice, bool torus) {
   }
   out.job.model = "m";
   out.job.devices = out.cluster.devices();
-  out.job.precision = dice.pick<std::string>({"bf16", "bf16", "fp16", "fp8", "fp32", "tf32"});
+  if (dice.chance(50)) {
+    for (const auto& [name, share] : model::kOverlapTerms) {
+      out.plan.overlap.*share = dice.pick({0.0, 0.5, 1.0});
+    }
+  }
+  out.job.precision =
+      dice.pick<std::string>({"bf16", "bf16", "fp16", "fp8", "mxfp8", "fp32", "tf32"});
   out.job.sequence_parallel = dice.chance(80);
   return out;
 }

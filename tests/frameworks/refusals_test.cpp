@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 
 #include "frameworks/plans.hpp"
 #include "nestplan/frameworks/frameworks.hpp"
+#include "nestplan/targets/targets.hpp"
 #include "util/expect_error.hpp"
 
 namespace nestplan::testing {
@@ -113,9 +116,91 @@ TEST(Refusals, LayoutsThatFrameworksLack) {
     expect_refused(format, cut, "stages[].layers: \"layer.0.mlp\" is cut");
     expect_refused(format, unknown, "stages[].layers: \"a\" is neither");
   }
-  Case single = two_stages({4});
-  single.plan.stages[0].chunks = {{"a", "b"}};
-  EXPECT_NO_THROW(single.settings("megatron"));
+}
+
+TEST(Refusals, ModelsThatProgramsDoNotTrain) {
+  using Kind = frameworks::ModelKind;
+  const auto of_kind = [](Kind kind, std::int64_t tp) {
+    Case out = two_stages({4});
+    out.plan = plan_of({.tp = tp, .dp_inner = 2, .microbatches = 4, .zero = 1}, {4});
+    out.plan.stages[0].chunks = {{"a", "b"}};
+    out.job.kind = kind;
+    return out;
+  };
+  for (const Kind kind : {Kind::kMultimodal, Kind::kUNet, Kind::kDiffusionTransformer}) {
+    for (const char* format : {"megatron", "bridge", "torchtitan", "maxtext"}) {
+      expect_refused(format, of_kind(kind, 1),
+                     std::string("model: ") + targets::with_article(kind));
+    }
+    const frameworks::Settings plain = of_kind(kind, 1).settings("deepspeed");
+    expect_contains(plain.text, "train.py --deepspeed");
+    EXPECT_EQ(plain.text.find("pretrain_gpt.py"), std::string::npos) << plain.text;
+    EXPECT_EQ(plain.text.find("\"arguments\""), std::string::npos) << plain.text;
+    expect_refused("deepspeed", of_kind(kind, 2),
+                   std::string("model: ") + targets::with_article(kind));
+  }
+  const Case encoder = of_kind(Kind::kEncoder, 2);
+  expect_contains(encoder.settings("megatron").text, " pretrain_bert.py ");
+  expect_refused("bridge", encoder, "model: an encoder, but");
+  const Case pair = of_kind(Kind::kEncoderDecoder, 2);
+  const std::string t5 = pair.settings("megatron").text;
+  expect_contains(t5, " pretrain_t5.py ");
+  EXPECT_EQ(t5.find("pretrain_gpt"), std::string::npos) << t5;
+  Case uneven = pair;
+  uneven.job.dimensions.blocks = 5;
+  uneven.job.dimensions.encoder_blocks = 2;
+  expect_refused("megatron", uneven, "model: 2 layers of the encoder and 3 of the decoder");
+  Case staged = two_stages();
+  staged.job.kind = Kind::kEncoderDecoder;
+  expect_refused("megatron", staged, "model: an encoder-decoder over pp 2");
+}
+
+TEST(Refusals, TheIdsOfLayersTellTheKindOfModel) {
+  Case pair = two_stages({4});
+  pair.plan.stages[0].chunks = {{"encoder.embedding", "encoder.layer.0", "decoder.layer.0"}};
+  expect_contains(pair.settings("megatron").text, " pretrain_t5.py ");
+  expect_refused("bridge", pair, "model: an encoder-decoder, but");
+  Case graph = two_stages({4});
+  graph.plan.stages[0].chunks = {{"a", "b"}};
+  const frameworks::Settings settings = graph.settings("megatron");
+  expect_contains(settings.text, " PROGRAM.py ");
+  expect_contains(settings.remarks.front(), "stages[].layers: not those of a decoder");
+}
+
+TEST(Refusals, CopiesWithoutFsdp) {
+  Case plain = two_stages();
+  change_all(plain, [](auto& stage) { stage.zero = 0; });
+  expect_near("torchtitan", plain, "stages[].zero", "plain-copies",
+              "ZeRO 1 with a pipeline, else ZeRO 2");
+  Case split = two_stages({4});
+  change_all(split, [](auto& stage) { stage.zero = 0; });
+  expect_near("torchtitan", split, "stages[].zero", "plain-copies",
+              "ZeRO 1 with a pipeline, else ZeRO 2");
+  Case alone = two_stages({4});
+  alone.plan = plan_of({.tp = 2, .microbatches = 4}, {4});
+  expect_refused("torchtitan", alone, "strategy.dp: bf16 in one copy of tp 2 · pp 1");
+  alone.job.precision = "fp32";
+  EXPECT_NO_THROW(alone.settings("torchtitan"));
+  Case copies = two_stages({4});
+  copies.plan = plan_of({.dp_inner = 2, .microbatches = 4}, {4});
+  EXPECT_NO_THROW(copies.settings("torchtitan"));
+}
+
+TEST(Refusals, SequencesThatThePlanIsNotFor) {
+  Case from = two_stages();
+  from.job.sequence = 8192;
+  for (const char* format : {"megatron", "bridge", "deepspeed", "torchtitan"}) {
+    expect_refused<InvalidConfig>(format, from,
+                                  "--seq: 8192 tokens, but the plan is for sequences of 4096");
+  }
+}
+
+TEST(Refusals, ExpertsInPipelinesOfDeepSpeed) {
+  Case from = two_stages();
+  from.plan = plan_of({.ep = 2, .dp_inner = 2, .microbatches = 4, .zero = 1}, {2, 2});
+  expect_refused("deepspeed", from, "strategy.pp: 2 experts with pp 2");
+  from.plan = plan_of({.ep = 2, .dp_inner = 2, .microbatches = 4, .zero = 1}, {4});
+  expect_contains(from.settings("deepspeed").text, "--no-pipeline-parallel");
 }
 
 TEST(Refusals, FormsOfContextParallelism) {
@@ -133,7 +218,44 @@ TEST(Refusals, FormsOfContextParallelism) {
   Case both = trade;
   both.plan = plan_of({.tp = 2, .cp = 2, .zero = 1}, {4});
   change_all(both, [](auto& stage) { stage.context = model::ContextForm::kAllToAll; });
-  expect_refused("deepspeed", both, "stages[0].cp: cp 2 with tp 2 and pp 1");
+  expect_refused("deepspeed", both, "stages[0].cp: cp 2 with tp 2");
+}
+
+/// DeepSpeed's own Ulysses has grouped KV heads, Megatron-DeepSpeed's has not: the model's own
+/// program gets the settings.
+TEST(Refusals, UlyssesIsDeepSpeedsOwn) {
+  Case from;
+  from.plan = plan_of({.cp = 2, .dp_inner = 2, .zero = 3}, {4});
+  change_all(from, [](auto& stage) { stage.context = model::ContextForm::kAllToAll; });
+  from.cluster = cluster_of(1, 4);
+  from.job.devices = 4;
+  from.job.dimensions.heads = 32;
+  from.job.dimensions.kv_heads = 8;
+  const frameworks::Settings settings = from.settings("deepspeed");
+  expect_contains(settings.text, "\"sequence_parallel_size\": 2");
+  expect_contains(settings.text, "train.py --deepspeed");
+  expect_contains(settings.text, "UlyssesSPAttentionHF");
+  EXPECT_EQ(settings.text.find("--ds-sequence-parallel-size"), std::string::npos) << settings.text;
+}
+
+TEST(Refusals, PredictionsOfOtherFrameworks) {
+  Case from = two_stages();
+  from.plan = plan_of({.tp = 2, .dp_inner = 2, .microbatches = 4, .zero = 1}, {2, 2}, 2);
+  for (const char* format : {"deepspeed", "torchtitan"}) {
+    expect_refused(format, from, "stages[].layers: 2 modules of multi-token prediction");
+  }
+  EXPECT_NO_THROW(from.settings("megatron"));
+  auto& last = from.plan.stages[1].chunks[0];
+  last.erase(std::find(last.begin(), last.end(), "mtp.0"));
+  from.plan.stages[0].chunks[0].push_back("mtp.0");
+  expect_refused("megatron", from, "stages[].layers: modules of multi-token prediction in several");
+}
+
+/// Its own choice of operators is said and taken on request.
+TEST(Refusals, SelectiveRecomputationOfTorchtitan) {
+  Case from = two_stages();
+  change_all(from, [](auto& stage) { stage.recompute = model::Recompute::kSelective; });
+  expect_near("torchtitan", from, "stages[].recompute", "selective", "its own choice of operators");
 }
 
 TEST(Refusals, WhatThePlanLeavesOpen) {
@@ -200,6 +322,57 @@ TEST(Refusals, MeshesThatDoNotFitSlices) {
   expect_refused("maxtext", from, "strategy.dp: 4 of 8 devices");
   from.plan = plan_of({.tp = 4, .dp_inner = 2, .zero = 3}, {4});
   expect_near("maxtext", from, "stages[].recompute", "remat", "minimal_with_context");
+}
+
+TEST(Remarks, SayWhatIsNotHiddenAsCounted) {
+  Case from = two_stages();
+  from.plan = plan_of({.tp = 2, .dp_inner = 2, .microbatches = 4, .zero = 1}, {2, 2});
+  const auto names = [&](const char* format) {
+    std::string terms;
+    for (const std::string& remark : from.settings(format).remarks) {
+      const std::string_view text = remark;
+      if (text.starts_with("strategy.overlap.")) terms += text.substr(17, text.find(':') - 16);
+    }
+    return terms;
+  };
+  EXPECT_EQ(names("megatron"), "");
+  EXPECT_EQ(from.settings("megatron").text.find("--overlap"), std::string::npos);
+  from.plan.overlap = {.tensor = 0.5, .sync = 1};
+  EXPECT_EQ(names("megatron"), "");
+  const std::string asked = from.settings("megatron").text;
+  for (const char* flag :
+       {"--tp-comm-overlap\n", "--overlap-grad-reduce\n", "--overlap-param-gather\n"}) {
+    expect_contains(asked, flag);
+  }
+  expect_contains(from.settings("bridge").text, "comm_overlap.tp_comm_overlap=true\n");
+  EXPECT_EQ(names("torchtitan"), "");
+  expect_contains(from.settings("torchtitan").text, "enable_async_tensor_parallel = true\n");
+  EXPECT_EQ(names("deepspeed"), "tensor:sync:");  // its pipelines reduce at the end
+  from.job.sequence_parallel = false;
+  EXPECT_EQ(names("megatron"), "tensor:");
+}
+
+TEST(Remarks, SayWhatTheSettingsWereReadFrom) {
+  const Case from = two_stages();
+  for (const char* format : {"megatron", "bridge", "deepspeed", "torchtitan"}) {
+    expect_contains(from.settings(format).text, std::string(frameworks::version_of(format)));
+  }
+  std::ifstream file(NESTPLAN_SOURCE_DIR "/README.md");
+  std::ostringstream readme;
+  readme << file.rdbuf();
+  for (const std::string& format : frameworks::format_names()) {
+    const std::string version(frameworks::version_of(format));
+    const std::size_t commit = version.find("commit ");
+    ASSERT_NE(commit, std::string::npos) << version;
+    expect_contains(readme.str(), version.substr(commit, 19));
+  }
+}
+
+TEST(Remarks, SayOnceWhatTorchrunCannot) {
+  const std::string text = two_stages().settings("megatron").text;
+  const std::size_t first = text.find("in turn");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(text.find("in turn", first + 1), std::string::npos) << text;
 }
 
 TEST(Remarks, SayWhatHasNoWords) {

@@ -149,8 +149,10 @@ TEST(Cases, BatchesAreSplitOverCopiesNotDevices) {
   second.global_batch = 30;
   second.micro_batch = 2;
   for (const std::string& name : rule_set_names()) {
-    EXPECT_EQ(broken_name(rule_set(name), second), "batch");
-    EXPECT_EQ(explanation(rule_set(name), second),
+    const Rule* rule = rule_set(name).broken(second, Scope::kConfiguration);
+    ASSERT_NE(rule, nullptr) << name;
+    EXPECT_STREQ(rule->name, "batch");
+    EXPECT_EQ(rule->explain(second),
               "global batch 30 is no multiple of micro-batch 2 · dp 4 = 8 (6 left over); "
               "nearest: 24 or 32");
   }
@@ -220,6 +222,16 @@ TEST(Cases, ExpertsAreCarvedOutOfShardedRanks) {
             "EP 3 in dp 4 · cp 1 · tp 2 = 8 ranks; nearest: EP 2 or 4");
   candidate.ep = 8;
   EXPECT_EQ(explanation(set, candidate), "60 experts over EP 8 leave 4; nearest: EP 6 or 10");
+
+  // pull request 4794: EP is at least tp
+  candidate.ep = 1;
+  EXPECT_EQ(broken_name(set, candidate), "expert-degree");
+  EXPECT_EQ(explanation(set, candidate), "EP 1 with tp 2 for 60 experts; nearest: EP 2");
+  candidate.ep = 2;
+  candidate.etp = 2;
+  EXPECT_EQ(broken_name(set, candidate), "expert-tensor");
+  candidate.etp = 1;
+  candidate.ep = 8;
 
   // whole copies in two pods: only 2·1·2 ranks share experts
   candidate.model.experts = 64;
@@ -367,8 +379,12 @@ TEST(Cases, SingleDegreesAreLegal) {
       candidate.devices = 8;
       candidate.global_batch = 64;
       candidate.*member = 8;
+      const bool staged = name == "deepspeed" && member == &Candidate::pp;
+      if (staged) candidate.model.experts = candidate.model.expert_ffn = 0;  // they have no stages
       candidate.dp_inner = candidate.dp;
-      candidate.etp = candidate.tp;
+      const bool whole = name == "torchtitan";  // its experts are not split by tp
+      candidate.etp = whole ? 1 : candidate.tp;
+      if (whole && member == &Candidate::tp) candidate.ep = 8;
       if (member == &Candidate::ep) candidate.dp = 8;  // experts live on copies
       candidate.schedule = model::Schedule::k1F1B;
       candidate.context =

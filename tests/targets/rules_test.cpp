@@ -35,10 +35,12 @@ class Draw {
     c.first_layers = of({0, 3, 20});
     c.last_layers = of({0, 1, 20});
     c.overlap_p2p = flag();
+    c.predictions_apart = flag();
     c.per_stage_strategies = flag();
     c.zero = maybe(std::vector{0, 1, 2, 3});
     c.shard = maybe(std::vector{model::ShardSpan::kAll, model::ShardSpan::kPod});
-    c.recompute = maybe(std::vector{model::Recompute::kNone, model::Recompute::kFull});
+    c.recompute = maybe(std::vector{model::Recompute::kNone, model::Recompute::kSelective,
+                                    model::Recompute::kFull});
     c.per_stage_zero = flag();
     c.per_stage_recompute = flag();
     return c;
@@ -65,8 +67,12 @@ class Draw {
                .blocks = of({0, 8, 20, 61}),
                .experts = of({0, 8, 60}),
                .expert_ffn = of({0, 1408, 1001}),
-               .encoder_blocks = of({0, 4})};
-    c.precision = std::vector<std::string>{"", "bf16", "fp16", "fp8"}[index(4)];
+               .encoder_blocks = of({0, 4}),
+               .windows = of({0, 8}),
+               .sinks = of({0, 8}),
+               .predictions = of({0, 0, 1, 2}),
+               .kind = kinds()};
+    c.precision = std::vector<std::string>{"", "bf16", "fp16", "fp8", "mxfp8"}[index(5)];
     c.tied_embeddings = flag();
     c.chain = flag();
     c.tp = of({1, 2, 3, 8});
@@ -80,6 +86,11 @@ class Draw {
   }
 
  private:
+  model::ModelKind kinds() {
+    using Kind = model::ModelKind;
+    return std::vector{Kind::kOther,   Kind::kDecoder,        Kind::kDecoder,
+                       Kind::kEncoder, Kind::kEncoderDecoder, Kind::kUNet}[index(6)];
+  }
   std::size_t index(std::size_t size) { return random_() % size; }
   std::int64_t of(std::vector<std::int64_t> values) { return values[index(values.size())]; }
   template <typename Value>
@@ -138,7 +149,9 @@ TEST_P(EveryRuleSet, ExplainsWithNumbersAndTheNearest) {
       if (!rule.broken(candidate)) continue;
       const std::string text = rule.explain(candidate);
       expect_contains(text, "nearest: ");
-      EXPECT_TRUE(std::any_of(text.begin(), text.end(), [](unsigned char each) {
+      const bool counts =
+          std::string(rule.name) != "model" && std::string(rule.name) != "selective";
+      EXPECT_TRUE(!counts || std::any_of(text.begin(), text.end(), [](unsigned char each) {
         return std::isdigit(each) != 0;
       })) << text;
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -158,6 +171,7 @@ const std::map<std::string, Change> kSuggested{
     {"experts", [](Candidate& c, std::int64_t n) { c.ep = n; }},
     {"expert-model", [](Candidate& c, std::int64_t n) { c.ep = n; }},
     {"expert-tensor", [](Candidate& c, std::int64_t n) { c.etp = n; }},
+    {"expert-degree", [](Candidate& c, std::int64_t n) { c.ep = n; }},
     {"context", [](Candidate& c, std::int64_t n) { c.model.sequence = n; }},
     {"context-heads", [](Candidate& c, std::int64_t n) { c.cp = n; }},
     {"sequence", [](Candidate& c, std::int64_t n) { c.model.sequence = n; }},
@@ -290,7 +304,7 @@ TEST(RuleSets, AreKnownByName) {
   EXPECT_EQ(rule_set_names(),
             (std::vector<std::string>{"any", "megatron", "deepspeed", "torchtitan"}));
   expect_contains(test::message_of<InvalidConfig>([] { rule_set("megatrn"); }),
-                  "unknown framework \"megatrn\" (did you mean \"megatron\"?); known are any,");
+                  "unknown framework \"megatrn\" (did you mean \"megatron\"?)");
 }
 
 TEST(RuleSets, ExpressLayouts) {
@@ -384,6 +398,7 @@ TEST(Torchtitan, ZeroDependsOnThePipeline) {
     for (int zero = 0; zero <= 3; ++zero) {
       Candidate candidate;
       candidate.tp = candidate.cp = 1;
+      candidate.shard = model::ShardSpan::kAll;
       candidate.dp = 4;
       candidate.pp = pp;
       candidate.zero = zero;
@@ -392,8 +407,242 @@ TEST(Torchtitan, ZeroDependsOnThePipeline) {
       EXPECT_EQ(set.broken(candidate), nullptr) << "one copy: nothing is sharded";
     }
   }
-  EXPECT_EQ(legal,
-            (std::set<std::pair<std::int64_t, int>>{{1, 0}, {1, 2}, {1, 3}, {2, 0}, {2, 1}}));
+  EXPECT_EQ(legal, (std::set<std::pair<std::int64_t, int>>{{1, 0}, {1, 2}, {1, 3}, {2, 1}}));
+}
+
+/// torchtitan/models/llama3/infra/parallelize.py: "DDP has not supported > 1D parallelism".
+TEST(Torchtitan, CopiesOfSplitModelsNeedFsdp) {
+  const RuleSet& set = rule_set("torchtitan");
+  Candidate candidate;
+  candidate.tp = 2;
+  candidate.cp = candidate.pp = 1;
+  candidate.dp = 4;
+  candidate.zero = 0;
+  candidate.shard = model::ShardSpan::kAll;
+  ASSERT_NE(set.broken(candidate), nullptr);
+  EXPECT_STREQ(set.broken(candidate)->name, "plain-copies");
+  EXPECT_EQ(set.broken(candidate)->explain(candidate),
+            "ZeRO 0 with 4 copies of tp 2 · pp 1; nearest: ZeRO 2 (FSDP)");
+  candidate.zero = 2;
+  EXPECT_EQ(set.broken(candidate), nullptr);
+  candidate.shard = model::ShardSpan::kPod;
+  candidate.dp_inner = 1;  // every copy is a pod: nothing is sharded
+  ASSERT_NE(set.broken(candidate), nullptr);
+  EXPECT_STREQ(set.broken(candidate)->name, "plain-copies");
+  candidate.tp = 1;
+  EXPECT_EQ(set.broken(candidate), nullptr) << "DDP of single devices";
+}
+
+/// torchtitan/distributed/utils.py, maybe_enable_amp.
+TEST(Torchtitan, MixedPrecisionOfSplitModelsNeedsFsdp) {
+  const RuleSet& set = rule_set("torchtitan");
+  Candidate candidate;
+  candidate.tp = 8;
+  candidate.cp = candidate.pp = candidate.dp = 1;
+  candidate.zero = 0;
+  candidate.precision = "bf16";
+  ASSERT_NE(set.broken(candidate), nullptr);
+  EXPECT_STREQ(set.broken(candidate)->name, "mixed-precision");
+  candidate.precision = "fp32";
+  EXPECT_EQ(set.broken(candidate), nullptr);
+  candidate.precision = "bf16";
+  candidate.tp = 1;
+  EXPECT_EQ(set.broken(candidate), nullptr);
+}
+
+TEST(EveryFp8, Mxfp8IsAlignedToItsBlocks) {
+  for (const char* name : {"megatron", "torchtitan"}) {
+    Candidate candidate;
+    candidate.model.hidden = 4096 + 16;
+    candidate.tp = candidate.cp = 1;
+    candidate.precision = "fp8";
+    EXPECT_EQ(rule_set(name).broken(candidate), nullptr) << name;
+    candidate.precision = "mxfp8";
+    ASSERT_NE(rule_set(name).broken(candidate), nullptr) << name;
+    EXPECT_STREQ(rule_set(name).broken(candidate)->name, "fp8-widths");
+    expect_contains(rule_set(name).broken(candidate)->explain(candidate), "not a multiple of 32");
+    candidate.model.hidden = 4096;
+    candidate.model.sequence = 4096 - 16 * 4;
+    candidate.cp = 4;  // 1008 tokens on each
+    candidate.tp = 1;
+    ASSERT_NE(rule_set(name).broken(candidate), nullptr) << name;
+    EXPECT_STREQ(rule_set(name).broken(candidate)->name, "fp8-sequence");
+    candidate.precision = "fp8";
+    EXPECT_EQ(rule_set(name).broken(candidate), nullptr) << name;
+  }
+}
+
+/// Whether `target` takes the candidate, or the rule that it breaks.
+std::string verdict(const char* target, const Candidate& candidate) {
+  const Rule* rule = rule_set(target).broken(candidate);
+  return rule == nullptr ? "legal" : rule->name;
+}
+
+TEST(Models, AreThoseThatTheFrameworksTrain) {
+  using Kind = model::ModelKind;
+  const auto of_kind = [](Kind kind) {
+    Candidate candidate;
+    candidate.model.kind = kind;
+    candidate.tp = candidate.cp = candidate.pp = 1;
+    return candidate;
+  };
+  const std::map<Kind, std::vector<std::string>> expected{
+      {Kind::kOther, {"legal", "legal", "legal"}},
+      {Kind::kDecoder, {"legal", "legal", "legal"}},
+      {Kind::kEncoder, {"legal", "legal", "model"}},
+      {Kind::kEncoderDecoder, {"legal", "legal", "model"}},
+      {Kind::kMultimodal, {"model", "legal", "model"}},
+      {Kind::kUNet, {"model", "legal", "model"}},
+      {Kind::kDiffusionTransformer, {"model", "legal", "model"}}};
+  for (const auto& [kind, verdicts] : expected) {
+    const Candidate candidate = of_kind(kind);
+    EXPECT_EQ((std::vector{verdict("megatron", candidate), verdict("deepspeed", candidate),
+                           verdict("torchtitan", candidate)}),
+              verdicts)
+        << to_string(kind);
+    EXPECT_EQ(verdict("any", candidate), "legal");
+  }
+  Candidate unet = of_kind(Kind::kUNet);
+  expect_contains(
+      rule_set("torchtitan").broken(unet)->explain(unet),
+      "a U-Net, but what these settings are for trains decoders; nearest: --target any");
+  unet.pp = 2;
+  EXPECT_EQ(verdict("deepspeed", unet), "model-pipeline");
+  unet.tp = 2;
+  EXPECT_EQ(verdict("deepspeed", unet), "model");
+}
+
+TEST(Models, EncoderDecodersAreSplitWithoutTheirSequence) {
+  Candidate pair;
+  pair.model.kind = model::ModelKind::kEncoderDecoder;
+  pair.tp = 2;
+  pair.sequence_parallel = true;
+  EXPECT_EQ(verdict("deepspeed", pair), "model");
+  pair.sequence_parallel = false;
+  EXPECT_EQ(verdict("deepspeed", pair), "legal");
+  pair.zero = 3;
+  EXPECT_EQ(verdict("deepspeed", pair), "model-zero");
+  pair.pp = 2;
+  EXPECT_EQ(verdict("megatron", pair), "encoder");
+  pair.pp = 1;
+  pair.model.blocks = 5;
+  pair.model.encoder_blocks = 2;
+  EXPECT_EQ(verdict("megatron", pair), "encoder-decoder");
+  pair.model.blocks = 4;
+  EXPECT_EQ(verdict("megatron", pair), "legal");
+}
+
+TEST(Models, PredictionsAreMegatronsAndInOneStage) {
+  Candidate candidate;
+  candidate.model.predictions = 2;
+  candidate.tp = 1;
+  candidate.pp = 2;
+  for (const char* target : {"deepspeed", "torchtitan"}) {
+    EXPECT_EQ(verdict(target, candidate), "predictions") << target;
+  }
+  EXPECT_EQ(verdict("megatron", candidate), "legal");
+  candidate.predictions_apart = true;
+  EXPECT_EQ(verdict("megatron", candidate), "predictions-together");
+}
+
+TEST(Precisions, AreThoseThatTheFrameworksTrainIn) {
+  const std::map<std::string, std::vector<std::string>> expected{
+      {"bf16", {"legal", "legal", "legal"}},
+      {"fp16", {"legal", "legal", "precision"}},
+      {"fp8", {"legal", "precision", "legal"}},
+      {"mxfp8", {"legal", "precision", "legal"}}};
+  for (const auto& [precision, verdicts] : expected) {
+    Candidate candidate;
+    candidate.precision = precision;
+    EXPECT_EQ((std::vector{verdict("megatron", candidate), verdict("deepspeed", candidate),
+                           verdict("torchtitan", candidate)}),
+              verdicts)
+        << precision;
+  }
+}
+
+/// NVIDIA/TransformerEngine, attn_forward_func_with_cp and issue 2541.
+TEST(Megatron, RingsHaveNeitherWindowsNorSinks) {
+  for (const auto member : {&model::Dimensions::windows, &model::Dimensions::sinks}) {
+    Candidate candidate;
+    candidate.tp = 1;
+    candidate.cp = 4;
+    candidate.model.*member = 12;
+    EXPECT_EQ(verdict("megatron", candidate), "legal") << "the form is not known";
+    candidate.context = model::ContextForm::kRing;
+    EXPECT_EQ(verdict("megatron", candidate), "context-ring");
+    expect_contains(rule_set("megatron").broken(candidate)->explain(candidate),
+                    "in 12 layers; nearest: all_to_all, or cp 1");
+    candidate.context = model::ContextForm::kAllToAll;
+    EXPECT_EQ(verdict("megatron", candidate), "legal");
+    candidate.context = model::ContextForm::kRing;
+    candidate.cp = 1;
+    EXPECT_EQ(verdict("megatron", candidate), "legal");
+  }
+}
+
+TEST(Torchtitan, SplitsTheSequenceWithTensors) {
+  Candidate candidate;
+  candidate.tp = 2;
+  EXPECT_EQ(verdict("torchtitan", candidate), "legal");
+  candidate.sequence_parallel = false;
+  EXPECT_EQ(verdict("torchtitan", candidate), "sequence-parallel");
+}
+
+TEST(Torchtitan, SelectsOperatorsOfItsOwn) {
+  Candidate candidate;
+  candidate.recompute = model::Recompute::kSelective;
+  EXPECT_EQ(verdict("torchtitan", candidate), "selective");
+  EXPECT_EQ(verdict("megatron", candidate), "legal");
+}
+
+TEST(DeepSpeed, UlyssesStandsAlone) {
+  Candidate candidate;
+  candidate.tp = candidate.pp = 1;
+  candidate.cp = 2;
+  candidate.context = model::ContextForm::kAllToAll;
+  EXPECT_EQ(verdict("deepspeed", candidate), "legal");
+  candidate.pp = 2;
+  EXPECT_EQ(verdict("deepspeed", candidate), "ulysses-pipeline");
+  candidate.tp = 2;
+  EXPECT_EQ(verdict("deepspeed", candidate), "ulysses-alone");
+}
+
+/// deepspeedai/Megatron-DeepSpeed megatron/model/transformer.py, ParallelAttention.forward.
+TEST(DeepSpeed, UlyssesWithExpertsHasUngroupedHeads) {
+  Candidate candidate;
+  candidate.model.heads = 32;
+  candidate.model.kv_heads = 8;
+  candidate.model.experts = 8;
+  candidate.tp = 1;
+  candidate.cp = 2;
+  candidate.context = model::ContextForm::kAllToAll;
+  candidate.ep = 1;
+  EXPECT_EQ(verdict("deepspeed", candidate), "legal") << "by DeepSpeed itself";
+  candidate.ep = 2;
+  EXPECT_EQ(verdict("deepspeed", candidate), "ulysses-experts");
+  candidate.model.kv_heads = 32;
+  EXPECT_EQ(verdict("deepspeed", candidate), "legal");
+}
+
+TEST(DeepSpeed, StagesHoldAsManyLayers) {
+  Candidate candidate;
+  candidate.pp = 2;
+  candidate.layout = Layout::kFirstLast;
+  EXPECT_EQ(verdict("deepspeed", candidate), "even-stages");
+  candidate.layout = Layout::kEven;
+  EXPECT_EQ(verdict("deepspeed", candidate), "legal");
+}
+
+TEST(DeepSpeed, ExpertsHaveNoPipeline) {
+  Candidate candidate;
+  candidate.model.experts = 8;
+  candidate.pp = 2;
+  const Rule* rule = rule_set("deepspeed").broken(candidate);
+  ASSERT_NE(rule, nullptr);
+  EXPECT_STREQ(rule->name, "expert-pipeline");
+  candidate.pp = 1;
+  EXPECT_EQ(rule_set("deepspeed").broken(candidate), nullptr);
 }
 
 TEST(DefaultOverlap, HasAShareAndASourceForEveryEntry) {

@@ -35,8 +35,11 @@ Settings settings_of(std::string_view format, const model::PlanOutline& plan, co
 /// say is as in `carried`. Throws InvalidInput naming what is wrong.
 Recipe read(std::string_view format, std::string_view text, std::int64_t ranks);
 
-/// The part of a recipe that `format` has words for: the rest as the model or the launcher's user
-/// has it, here set to what `read` returns.
+/// The releases or commits of a framework that its settings were read from. Throws InvalidConfig.
+std::string_view version_of(std::string_view format);
+
+/// The part of a recipe of a decoder that `format` has words for: the rest as the model or the
+/// launcher's user has it, here set to what `read` returns.
 Recipe carried(std::string_view format, Recipe recipe);
 
 }  // namespace nestplan::frameworks

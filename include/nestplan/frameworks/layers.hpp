@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nestplan/frameworks/recipe.hpp"
 #include "nestplan/targets/layout.hpp"
 
 namespace nestplan::frameworks {
@@ -18,5 +19,9 @@ struct CountedParts {
 /// "layer.7" or pieces of it such as "layer.7.mlp", "mtp.0", "head"), part by part in the order of
 /// the pipeline. There is no layout for other ids, nor where a layer is cut or out of its order.
 CountedParts counted(std::span<const std::vector<std::string>> parts);
+
+/// The kind of model that gives its layers such ids: a decoder, an encoder-decoder or another. An
+/// encoder's are a decoder's.
+ModelKind kind_by_layers(std::span<const std::vector<std::string>> parts);
 
 }  // namespace nestplan::frameworks

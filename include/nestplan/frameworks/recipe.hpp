@@ -4,13 +4,31 @@
 #include <optional>
 #include <string>
 
+#include "nestplan/frameworks/model_details.hpp"
 #include "nestplan/model/architecture.hpp"
 #include "nestplan/model/graph.hpp"
+#include "nestplan/model/overlap.hpp"
 #include "nestplan/model/plan.hpp"
 #include "nestplan/placement/placement.hpp"
 #include "nestplan/targets/layout.hpp"
 
 namespace nestplan::frameworks {
+
+using model::ModelKind;
+
+/// Communication that is to run beside computation, by the names of model::Overlap.
+struct Hidden {
+  bool tensor = false;
+  bool context = false;
+  bool expert = false;
+  bool shards = false;
+  bool sync = false;
+  bool pipeline = false;
+  bool operator==(const Hidden&) const = default;
+};
+
+/// What a plan counts as hidden, in part or in whole.
+Hidden counted_hidden(const model::Overlap& overlap);
 
 /// One strategy for the whole of a run: what frameworks can be told of a plan.
 struct Recipe {
@@ -33,6 +51,7 @@ struct Recipe {
   std::string precision = "bf16";
   placement::RankOrder order = placement::RankOrder::kPipelineLast;
   targets::PipelineLayout layout{};  ///< pp·vpp parts; empty: not known
+  Hidden hidden{};
 
   std::int64_t ranks() const { return tp * cp * pp * dp; }
   /// Of one copy in an iteration.
@@ -41,7 +60,8 @@ struct Recipe {
 };
 
 /// The same run with what makes no difference set to what it is by default: sequence parallelism
-/// without tensor parallelism, ZeRO where a single copy holds the state, a schedule of one stage …
+/// without tensor parallelism, ZeRO where a single copy holds the state, a schedule of one stage,
+/// hidden communication that there is none of …
 Recipe normalised(Recipe recipe);
 
 /// How the layers lie in the parts.
@@ -61,8 +81,11 @@ struct Job {
   std::string model;  ///< as it is called; empty: not known
   model::Dimensions dimensions{};
   std::optional<bool> tied_embeddings{};
-  std::optional<bool> chain{};  ///< its layers follow one another in a row
-  std::optional<model::Architecture> architecture{};
+  std::optional<bool> chain{};                        ///< its layers follow one another in a row
+  std::optional<ModelKind> kind{};                    ///< empty: as the plan's layers are called
+  std::optional<model::Architecture> architecture{};  ///< of an encoder-decoder: its decoder
+  std::int64_t decoder_sequence = 0;                  ///< of an encoder-decoder: tokens
+  ModelDetails details{};
   std::string precision = "bf16";
   std::int64_t vocabulary_multiple =
       0;                          ///< tables are padded to a multiple of it times tp; 0: free

@@ -28,8 +28,13 @@ std::string megatron_layout(const PipelineLayout& layout);
 /// Reads what `megatron_layout` and people write. Throws InvalidConfig naming the place.
 PipelineLayout parse_megatron_layout(std::string_view text);
 
+/// Parts that hold modules of multi-token prediction.
+std::int64_t parts_with_predictions(const PipelineLayout& layout);
+
 /// Throws InvalidConfig with both numbers unless the parts are pp·vpp, hold `layers` layers and
-/// `predictions` modules in all, and embedding and loss once, first and last.
+/// `predictions` modules in all, and embedding and loss once, first and last; and unless all
+/// modules are in one part, the last of its stage, with no layers behind it (validate_layer_layout
+/// of the same file).
 void check_layout(const PipelineLayout& layout, std::int64_t layers, std::int64_t predictions,
                   std::int64_t pp, std::int64_t vpp);
 

@@ -52,6 +52,7 @@ struct Candidate {
   std::int64_t last_layers = 0;
   std::optional<bool> overlap_p2p;           ///< sends between stages run beside the computation
   std::optional<bool> per_stage_strategies;  ///< stages differ in tp, cp, ep or etp
+  std::optional<bool> predictions_apart;     ///< several parts hold modules of prediction
 
   // of a stage, or of all where frameworks know only one for all
   std::optional<int> zero;
@@ -143,6 +144,9 @@ const RuleSet& rule_set(std::string_view name);
 std::vector<std::string> rule_set_names();
 
 const char* to_string(Scope scope);
+
+/// "a decoder", "a U-Net", …
+const char* with_article(model::ModelKind kind);
 
 /// Rows of a vocabulary table that is split `tp` ways: the least multiple of `multiple`·`tp` that
 /// holds `vocabulary` (NVIDIA/Megatron-LM, megatron/training/tokenizer/tokenizer.py).

@@ -1,5 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # deepseek-v3 for Megatron-LM: tp 1 · cp 1 · pp 16 · dp 128 · EP 64 · ETP 1 on 2,048 ranks, 120 micro-batches of 1, bf16
+# Settings as of NVIDIA/Megatron-LM at commit 000c4ac24f61.
+# Its config does not tell, so that defaults hold: --rotary-base, --norm-epsilon, silu of --swiglu, --attention-dropout, --hidden-dropout.
 # Source this file; data, tokenizer and optimizer come behind the arguments.
 # Launch on node I, from 0, of 256 nodes:
 #   torchrun --nnodes=256 --nproc-per-node=8 --node-rank=I --master-addr=NODE_0 --master-port=29500 pretrain_gpt.py "${MEGATRON_ARGS[@]}" …
@@ -23,6 +25,7 @@ MEGATRON_ARGS=(
   --v-head-dim 128
   --max-position-embeddings 163840
   --position-embedding-type rope
+  --rope-type rope
   --normalization RMSNorm
   --swiglu
   --disable-bias-linear

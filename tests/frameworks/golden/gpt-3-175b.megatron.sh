@@ -1,5 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # gpt-3-175b for Megatron-LM: tp 8 · cp 1 · pp 8 · dp 8 · vpp 6 on 512 ranks, 192 micro-batches of 1, bf16
+# Settings as of NVIDIA/Megatron-LM at commit 000c4ac24f61.
+# Its config does not tell, so that defaults hold: --norm-epsilon, gelu, --attention-dropout.
 # Source this file; data, tokenizer and optimizer come behind the arguments.
 # Launch on node I, from 0, of 64 nodes:
 #   torchrun --nnodes=64 --nproc-per-node=8 --node-rank=I --master-addr=NODE_0 --master-port=29500 pretrain_gpt.py "${MEGATRON_ARGS[@]}" …
@@ -19,6 +21,7 @@ MEGATRON_ARGS=(
   --max-position-embeddings 2048
   --position-embedding-type learned_absolute
   --normalization LayerNorm
+  --hidden-dropout 0.1
   --vocab-size 50257
   # parallelism
   --tensor-model-parallel-size 8

@@ -1,5 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # llama-3.1-405b for Megatron-LM: tp 8 · cp 1 · pp 16 · dp 128 on 16,384 ranks, 16 micro-batches of 1, bf16
+# Settings as of NVIDIA/Megatron-LM at commit 000c4ac24f61.
+# Its config does not tell, so that defaults hold: --rotary-base, --norm-epsilon, silu of --swiglu, --attention-dropout, --hidden-dropout.
 # Source this file; data, tokenizer and optimizer come behind the arguments.
 # Launch on node I, from 0, of 2048 nodes:
 #   torchrun --nnodes=2048 --nproc-per-node=8 --node-rank=I --master-addr=NODE_0 --master-port=29500 pretrain_gpt.py "${MEGATRON_ARGS[@]}" …

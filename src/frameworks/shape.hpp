@@ -1,0 +1,38 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "frameworks/arguments.hpp"
+
+namespace nestplan::frameworks {
+
+/// Collects the arguments of a model's shape, and what has none: recipes of Megatron-Bridge know
+/// their model, so that there are flags alone.
+class Shape {
+ public:
+  void value(const char* flag, std::int64_t number) { text(flag, std::to_string(number)); }
+  /// As Python reads it.
+  void number(const char* flag, double number) { text(flag, fmt::format("{}", number)); }
+  void text(const char* flag, std::string text) {
+    model_.arguments.push_back({flag, {}, std::move(text)});
+  }
+  void toggle(const char* flag, bool on) {
+    if (on) model_.arguments.push_back({flag, {}, "true", true});
+  }
+  void untold(bool there, std::string what) {
+    if (there) model_.untold.push_back(std::move(what));
+  }
+  void open(bool there, const char* what) {
+    if (there) model_.open.emplace_back(what);
+  }
+  ModelArguments take() { return std::move(model_); }
+
+ private:
+  ModelArguments model_;
+};
+
+}  // namespace nestplan::frameworks
