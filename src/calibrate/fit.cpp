@@ -1,6 +1,7 @@
 #include "nestplan/calibrate/fit.hpp"
 
 #include <ceres/ceres.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan::calibrate {
 namespace {
@@ -28,14 +30,18 @@ constexpr double kUntouched = 0.99;
 constexpr double kFarOff = 4;
 constexpr double kHuberAt = 1.345;  // 95 % efficient on normal noise (Huber, 1964)
 constexpr double kCauchyAt = 2.385;
+/// Measured over predicted time, or its inverse, that nothing but a wrong unit explains.
+constexpr double kBeyondBelief = 30;
+constexpr double kRounding = 1e-6;  ///< how near a bound is at it, as a share
+
+bool is_exact(const DeviceParameter& parameter, const Prior& prior) {
+  return !(prior.relative_error.*parameter.value > 0) || !(prior.model.*parameter.value > 0);
+}
 
 std::vector<const DeviceParameter*> free_parameters(const Prior& prior) {
   std::vector<const DeviceParameter*> free;
   for (const DeviceParameter& parameter : model::device_parameters()) {
-    const bool known = !(prior.relative_error.*parameter.value > 0);
-    if (parameter.measurable && !known && prior.model.*parameter.value > 0) {
-      free.push_back(&parameter);
-    }
+    if (parameter.measurable && !is_exact(parameter, prior)) free.push_back(&parameter);
   }
   return free;
 }
@@ -292,10 +298,46 @@ std::vector<std::size_t> outliers_of(std::span<const Sample> samples, const Fit&
   return outliers;
 }
 
+/// A table of milliseconds would be fitted at the bounds of all parameters.
+void check_units(std::span<const Sample> samples, std::span<const double> predicted) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    ratios.push_back(samples[i].measured_s / predicted[i]);
+  }
+  const double ratio = median(ratios);
+  if (ratio <= kBeyondBelief && ratio >= 1 / kBeyondBelief) return;
+  const auto furthest = ratio > 1 ? std::max_element(ratios.begin(), ratios.end())
+                                  : std::min_element(ratios.begin(), ratios.end());
+  const auto i = static_cast<std::size_t>(furthest - ratios.begin());
+  throw InvalidInput(
+      fmt::format("calibrate: in the median, measured times are {:.4g} times the predicted ones "
+                  "(at {}: {} measured, {} predicted): are they in seconds, and of this device?",
+                  ratio, samples[i].where, util::format_seconds(samples[i].measured_s),
+                  util::format_seconds(predicted[i])));
+}
+
+FittedParameter fitted_parameter(const DeviceParameter& parameter, const Prior& prior,
+                                 const Estimate& estimate) {
+  FittedParameter fitted{.parameter = &parameter,
+                         .before = prior.model.*parameter.value,
+                         .after = estimate.model().*parameter.value,
+                         .relative_error_before = prior.relative_error.*parameter.value,
+                         .relative_error_after = prior.relative_error.*parameter.value,
+                         .determined = estimate.determined(parameter),
+                         .exact = is_exact(parameter, prior)};
+  if (!fitted.determined) return fitted;
+  fitted.relative_error_after = estimate.relative_error(parameter);
+  fitted.at_bound = fitted.after >= parameter.most * (1 - kRounding) ||
+                    fitted.after <= parameter.least * (1 + kRounding);
+  return fitted;
+}
+
 }  // namespace
 
 Fit fit(std::span<const Sample> samples, const Prior& prior, const FitOptions& options) {
   if (samples.empty()) throw InvalidInput("calibrate: there is nothing measured to fit to");
+  std::vector<double> before_s = predict(samples, prior.model);
+  check_units(samples, before_s);
   const Estimate estimate(samples, prior, options.loss);
   Fit fit;
   fit.model = estimate.model();
@@ -303,23 +345,21 @@ Fit fit(std::span<const Sample> samples, const Prior& prior, const FitOptions& o
   fit.noise = estimate.noise();
   for (const DeviceParameter& parameter : model::device_parameters()) {
     if (!parameter.measurable) continue;
-    FittedParameter fitted{&parameter,
-                           prior.model.*parameter.value,
-                           fit.model.*parameter.value,
-                           prior.relative_error.*parameter.value,
-                           prior.relative_error.*parameter.value,
-                           estimate.determined(parameter)};
-    if (fitted.determined) fitted.relative_error_after = estimate.relative_error(parameter);
-    fit.relative_error.*parameter.value = fitted.relative_error_after;
-    fit.parameters.push_back(fitted);
+    fit.parameters.push_back(fitted_parameter(parameter, prior, estimate));
+    fit.relative_error.*parameter.value = fit.parameters.back().relative_error_after;
   }
-  fit.before_s = predict(samples, prior.model);
+  fit.before_s = std::move(before_s);
   fit.after_s = predict(samples, fit.model);
   fit.outliers = outliers_of(samples, fit);
   fit.folds = std::min(options.folds, group_count(samples));
   if (fit.folds < 2) fit.folds = 0;
   if (fit.folds > 0) fit.held_out_s = hold_out(samples, prior, options, fit.folds);
   return fit;
+}
+
+std::optional<bool> beats_prior(std::span<const Sample> samples, const Fit& fit) {
+  if (fit.held_out_s.empty()) return std::nullopt;
+  return error_size(samples, fit.held_out_s).median < error_size(samples, fit.before_s).median;
 }
 
 ErrorSize error_size(std::span<const Sample> samples, std::span<const double> predicted) {

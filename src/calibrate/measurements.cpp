@@ -11,12 +11,14 @@
 #include <utility>
 
 #include "nestplan/cost/device_models.hpp"
+#include "nestplan/cost/device_times.hpp"
 #include "nestplan/cost/evaluator.hpp"
 #include "nestplan/cost/profile.hpp"
 #include "nestplan/model/names.hpp"
 #include "nestplan/network/network.hpp"
 #include "nestplan/util/csv.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/letters.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::calibrate {
@@ -27,8 +29,8 @@ constexpr double kMostSeconds = 1e9;
 constexpr double kMostTokens = 1e15;
 
 const std::vector<std::string> kCommon{
-    "model",     "seq",       "micro_batch",       "tp",    "cp",  "ep", "etp",
-    "precision", "attention", "sequence_parallel", "group", "note"};
+    "model",     "seq",       "micro_batch",       "tp",     "cp",    "ep",  "etp",
+    "precision", "attention", "sequence_parallel", "device", "group", "note"};
 const std::vector<std::string> kOfRuns{"global_batch", "devices",     "pp",
                                        "vpp",          "dp",          "zero",
                                        "recompute",    "iteration_s", "tokens_per_s"};
@@ -132,9 +134,9 @@ void check_columns(const util::Csv& csv, const std::string& file,
 }
 
 /// The one column of the graph that a line is about.
-cost::ProfileOptions profile_of(const Line& line) {
+cost::ProfileOptions profile_of(const Line& line, const model::Model& model) {
   cost::ProfileOptions options;
-  if (line.has("seq")) options.sequence = line.count("seq");
+  if (line.has("seq") || has_sequence(model)) options.sequence = line.count("seq");
   options.tp = {line.count_or("tp", 1)};
   options.cp = {line.count_or("cp", 1)};
   options.ep = {line.count_or("ep", 1)};
@@ -146,6 +148,14 @@ cost::ProfileOptions profile_of(const Line& line) {
   options.attention_kernel = cost::attention_kernel_of(attention);
   options.sequence_parallel = line.word("sequence_parallel", {"yes", "no"}) == "yes";
   return options;
+}
+
+/// A table of several devices must not be fitted as one.
+void check_device(const Line& line, const model::Device& device) {
+  if (!line.has("device") || util::lower(line.text("device")) == util::lower(device.name)) return;
+  line.fail("device",
+            fmt::format("{} is not {}, which is calibrated: leave out the lines of other devices",
+                        util::quoted(line.text("device")), util::quoted(device.name)));
 }
 
 /// Loads every model once.
@@ -246,8 +256,8 @@ struct Run {
   /// Whether it fits into memory is not asked: it ran.
   model::Plan evaluate(const model::DeviceModel& parameters) const {
     model::Problem whole = problem;
-    whole.graph =
-        cost::build_graph(*model, with(problem.cluster.device, parameters), profile, nullptr);
+    whole.cluster.device.model = parameters;
+    whole.graph = cost::build_graph(*model, whole.cluster, profile);
     return cost::evaluate(whole, *network, plan(whole.graph));
   }
 };
@@ -297,7 +307,7 @@ void check_parts(const Line& line, const Run& run, const model::Graph& graph) {
 std::shared_ptr<Run> run_of(const Line& line, const Setting& setting, Models& models) {
   auto run = std::make_shared<Run>();
   run->model = models.of(line);
-  run->profile = profile_of(line);
+  run->profile = profile_of(line, *run->model);
   run->problem.cluster = setting.cluster;
   const std::int64_t there = setting.cluster.devices();
   const std::int64_t devices = line.count_or("devices", there);
@@ -386,7 +396,7 @@ Sample layer_sample(const Line& line, const Setting& setting,
 void add_layer_samples(const Line& line, const Setting& setting, Models& models,
                        std::vector<Sample>& samples) {
   const std::shared_ptr<const model::Model> model = models.of(line);
-  cost::ProfileOptions profile = profile_of(line);
+  cost::ProfileOptions profile = profile_of(line, *model);
   profile.granularity =
       cost::parse_granularity(line.word("granularity", cost::granularity_names()));
   const auto forward = line.amount("forward_s", kMostSeconds);
@@ -408,7 +418,9 @@ std::vector<Sample> read_runs(std::string_view text, const std::string& file,
   Models models(setting);
   std::vector<Sample> samples;
   for (const util::Csv::Row& row : csv.rows) {
-    samples.push_back(run_sample(Line(csv, row, file), setting, models));
+    const Line line(csv, row, file);
+    check_device(line, setting.cluster.device);
+    samples.push_back(run_sample(line, setting, models));
   }
   return samples;
 }
@@ -420,7 +432,9 @@ std::vector<Sample> read_layers(std::string_view text, const std::string& file,
   Models models(setting);
   std::vector<Sample> samples;
   for (const util::Csv::Row& row : csv.rows) {
-    add_layer_samples(Line(csv, row, file), setting, models, samples);
+    const Line line(csv, row, file);
+    check_device(line, setting.cluster.device);
+    add_layer_samples(line, setting, models, samples);
   }
   return samples;
 }

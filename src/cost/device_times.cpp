@@ -25,6 +25,7 @@ model::Graph build_graph(const model::Model& model, const model::Cluster& cluste
     if (other.strategies != graph.strategies || other.layers.size() != graph.layers.size()) {
       throw InternalError("the profile of a model has other layers on " + device.name);
     }
+    graph.updates.push_back(other.updates.front());
     for_each_cost(graph, [&other](std::size_t layer, std::size_t k, model::LayerCost& cost) {
       cost.others.push_back(other.layers[layer].costs[k].value().times(0));
     });

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nestplan/cost/memory.hpp"
+#include "nestplan/cost/update.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/index.hpp"
 
@@ -823,7 +824,18 @@ class Evaluation {
       sync.gather_s += y.gather_s;
     }
     hide_sync(s, sync);
+    time.update_s = update_s(s, update_bytes(footprint, stage.zero, bytes, sizes));
+    time.sync_s += time.update_s;
     return zero;
+  }
+
+  /// Of the slowest type of devices.
+  double update_s(std::size_t s, double bytes) const {
+    double slowest = 0;
+    for (const int type : types_of(s)) {
+      slowest = std::max(slowest, graph_.update_s(bytes, type));
+    }
+    return slowest;
   }
 
   /// By phase, recomputation being part of the backward one.
@@ -909,11 +921,12 @@ class Evaluation {
     }
     const double slowest = pace_s(bottleneck);
     const bool paper = problem_.options.objective == model::Objective::kPaper;
-    const double once = result_.stages[0].time.sync_s + (paper ? 0 : ties);
+    const model::StageTime& first = result_.stages[0].time;
+    const double once = first.sync_s + (paper ? 0 : ties);
     result_.iteration_time_s =
         paper ? (m + (p - 1) / v) * slowest + once : sum / v + (m - 1 / v) * slowest + once;
     result_.lower_bound_s = result_.iteration_time_s;
-    fill_split(bottleneck, m, once);
+    fill_split(bottleneck, m, once - first.update_s);
   }
 
   double pace_s(std::size_t s) const { return result_.stages[s].time.pace_s(); }
@@ -931,7 +944,7 @@ class Evaluation {
     return 0;
   }
 
-  void fill_split(std::size_t bottleneck, double m, double sync) {
+  void fill_split(std::size_t bottleneck, double m, double exchange_s) {
     const model::StageTime& time = result_.stages[bottleneck].time;
     const Compute& compute = compute_[bottleneck];
     model::TimeSplit& split = result_.split;
@@ -940,9 +953,10 @@ class Evaluation {
     const double hidden_shards = hidden_shards_s_[bottleneck];
     split.collective_s = m * (time.collective_s - (time.hidden_s - hidden_shards));
     split.pipeline_s = m * (time.receive_s + time.gradient_receive_s - time.hidden_transfer_s);
-    split.data_parallel_s = m * (time.zero_s - hidden_shards) + sync;
+    split.data_parallel_s = m * (time.zero_s - hidden_shards) + exchange_s;
+    split.update_s = result_.stages[0].time.update_s;
     const double busy = split.compute_s + split.recompute_s + split.collective_s +
-                        split.pipeline_s + split.data_parallel_s;
+                        split.pipeline_s + split.data_parallel_s + split.update_s;
     split.bubble_s = std::max(0.0, result_.iteration_time_s - busy);
   }
 

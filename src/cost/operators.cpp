@@ -7,6 +7,7 @@
 
 #include "nestplan/cost/device_models.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/lists.hpp"
 
 namespace nestplan::cost {
 namespace {
@@ -77,6 +78,12 @@ Precision precision_of(const std::string& name) {
     list += (list.empty() ? "" : ", ") + precision.name;
   }
   throw InvalidConfig("precision: unknown \"" + name + "\" (known: " + list + ")");
+}
+
+std::vector<std::string> peak_names() {
+  std::vector<std::string> names;
+  for (const Precision& precision : kPrecisions) names.push_back(precision.peak_name);
+  return util::sorted_unique(std::move(names));
 }
 
 AttentionKernel attention_kernel_of(std::string_view name) {

@@ -10,6 +10,7 @@
 #include "cost/profile_draft.hpp"
 #include "cost/profile_kernels.hpp"
 #include "cost/profile_models.hpp"
+#include "nestplan/cost/update.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -148,6 +149,10 @@ model::Dimensions dimensions(const Architecture& a) {
   d.ffn = a.has_plain_mlp() ? a.ffn : 0;
   d.vocabulary = a.vocab;
   d.blocks = a.layers;
+  for (std::int64_t i = 0; i < a.layers; ++i) d.windows += a.window(i) > 0 ? 1 : 0;
+  d.sinks = a.sinks ? a.layers : 0;
+  d.predictions = a.mtp_layers;
+  d.kind = a.causal ? model::ModelKind::kDecoder : model::ModelKind::kEncoder;
   if (a.moe) {
     d.experts = a.moe->experts;
     d.expert_ffn = a.moe->expert_ffn;
@@ -159,6 +164,7 @@ model::Dimensions dimensions(const EncoderDecoder& model) {
   model::Dimensions d = dimensions(model.decoder);
   d.blocks += model.encoder.layers;
   d.encoder_blocks = model.encoder.layers;
+  d.kind = model::ModelKind::kEncoderDecoder;
   return d;
 }
 
@@ -166,12 +172,14 @@ model::Dimensions dimensions(const EncoderDecoder& model) {
 model::Dimensions dimensions(const Multimodal& model) {
   model::Dimensions d = dimensions(model.text);
   for (const model::Tower& tower : model.towers) d.blocks += tower.blocks.layers;
+  d.kind = model::ModelKind::kMultimodal;
   return d;
 }
 
 /// Its widths differ from step to step.
 model::Dimensions dimensions(const UNet& unet) {
   model::Dimensions d;
+  d.kind = model::ModelKind::kUNet;
   for (const model::UNetLayer& layer : unet_layers(unet)) {
     if (layer.kind == model::UNetLayerKind::kResnet) ++d.blocks;
   }
@@ -181,6 +189,7 @@ model::Dimensions dimensions(const UNet& unet) {
 model::Dimensions dimensions(const model::DiffusionTransformer& model) {
   model::Dimensions d = dimensions(model.blocks);
   d.sequence = model.tokens();
+  d.kind = model::ModelKind::kDiffusionTransformer;
   return d;
 }
 
@@ -280,6 +289,7 @@ model::Graph build_graph(const Model& model, const CostModel& costs, const Profi
   graph.dimensions = dimensions_of(model, options);
   graph.tokens_per_sample = tokens_per_sample(model, options);
   graph.model_flops_per_sample = model_flops_per_sample(model, options);
+  graph.updates = {update_rate(costs)};
   quantise_counts(graph);
   return graph;
 }

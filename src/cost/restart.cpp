@@ -7,9 +7,13 @@
 #include <vector>
 
 #include "nestplan/cost/memory.hpp"
+#include "nestplan/model/blocks.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::cost {
 namespace {
+
+using util::idx;
 
 /// Parameters per device of a stage, those of ties once.
 struct Parameters {
@@ -18,10 +22,10 @@ struct Parameters {
 };
 
 Parameters parameters_of(const model::Graph& graph, const model::StagePlan& stage) {
-  const auto strategy = static_cast<std::size_t>(stage.strategy);
+  const auto strategy = idx(stage.strategy);
   Parameters sum;
   for (const int layer : stage.layers) {
-    const model::LayerCost& cost = *graph.layers[static_cast<std::size_t>(layer)].costs[strategy];
+    const model::LayerCost& cost = *graph.layers[idx(layer)].costs[strategy];
     sum.dense += cost.parameters;
     sum.expert += cost.expert_parameters;
   }
@@ -66,20 +70,6 @@ class Node {
   std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, Part> parts_;
 };
 
-/// Index of the host of every device.
-std::vector<std::int64_t> host_of_devices(const model::Cluster& cluster) {
-  std::vector<std::int64_t> host_of_place;
-  std::int64_t index = 0;
-  for (const std::int64_t size : cluster.host_sizes()) {
-    host_of_place.insert(host_of_place.end(), static_cast<std::size_t>(size), index++);
-  }
-  std::vector<std::int64_t> hosts;
-  for (const std::int64_t place : cluster.places_of_devices()) {
-    hosts.push_back(host_of_place[static_cast<std::size_t>(place)]);
-  }
-  return hosts;
-}
-
 }  // namespace
 
 Restart restart(const model::Problem& problem, const model::Plan& plan) {
@@ -87,14 +77,15 @@ Restart restart(const model::Problem& problem, const model::Plan& plan) {
   const model::Graph& graph = problem.graph;
   const model::PlanStrategy& degrees = plan.strategy;
   const std::int64_t pod_size = problem.cluster.devices() / degrees.dp_outer;
-  const std::vector<std::int64_t> host_of = host_of_devices(problem.cluster);
+  const std::vector<std::int64_t> host_of = model::hosts_of_places(problem.cluster);
+  const std::vector<std::int64_t> place_of = problem.cluster.places_of_devices();
   const double optimizer = problem.options.state_bytes.optimizer;
 
   Restart result;
   std::map<std::int64_t, Node> nodes;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const model::StagePlan& stage = plan.stages[s];
-    const model::Strategy& strategy = graph.strategies[static_cast<std::size_t>(stage.strategy)];
+    const model::Strategy& strategy = graph.strategies[idx(stage.strategy)];
     const Parameters parameters = parameters_of(graph, stage);
     const double dense = optimizer * parameters.dense;
     const double expert = optimizer * parameters.expert;
@@ -107,7 +98,8 @@ Restart restart(const model::Problem& problem, const model::Plan& plan) {
     const std::int64_t members = stage.devices / strategy.tp;  // of the data-parallel group, a pod
     for (std::int64_t pod = 0; pod < degrees.dp_outer; ++pod) {
       for (std::int64_t r = 0; r < stage.devices; ++r) {
-        Node& node = nodes[host_of[static_cast<std::size_t>(pod * pod_size + stage.position + r)]];
+        const std::int64_t device = pod * pod_size + stage.position + r;
+        Node& node = nodes[host_of[idx(place_of[idx(device)])]];
         const std::int64_t tensor_rank = r % strategy.tp;
         const std::int64_t member = pod * members + r / strategy.tp;
         node.add_rank(dense + expert);

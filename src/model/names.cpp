@@ -18,6 +18,13 @@ constexpr std::array kGroupKinds{"tp", "cp", "ep", "dp"};
 constexpr std::array kObjectives{"1f1b", "paper"};
 constexpr std::array kSchedules{"1f1b", "gpipe"};
 constexpr std::array kContextForms{"ring", "all_to_all"};
+constexpr std::array kModelKinds{"graph",
+                                 "decoder",
+                                 "encoder",
+                                 "encoder_decoder",
+                                 "multimodal",
+                                 "unet",
+                                 "diffusion_transformer"};
 constexpr std::array kRecomputes{"none", "selective", "full"};
 constexpr std::array kShardSpans{"all", "pod"};
 constexpr std::array kStatuses{"optimal", "feasible", "infeasible"};
@@ -50,6 +57,7 @@ const char* to_string(CollectiveOp op) { return name_of(op, kCollectiveOps); }
 const char* to_string(Phase phase) { return name_of(phase, kPhases); }
 const char* to_string(GroupKind group) { return name_of(group, kGroupKinds); }
 const char* to_string(ContextForm form) { return name_of(form, kContextForms); }
+const char* to_string(ModelKind kind) { return name_of(kind, kModelKinds); }
 const char* to_string(Objective objective) { return name_of(objective, kObjectives); }
 const char* to_string(Schedule schedule) { return name_of(schedule, kSchedules); }
 const char* to_string(Recompute recompute) { return name_of(recompute, kRecomputes); }
@@ -75,6 +83,9 @@ Recompute parse_recompute(std::string_view name) {
 ContextForm parse_context_form(std::string_view name) {
   return parse<ContextForm>(name, kContextForms, "a form of context parallelism");
 }
+ModelKind parse_model_kind(std::string_view name) {
+  return parse<ModelKind>(name, kModelKinds, "a kind of model");
+}
 ShardSpan parse_shard_span(std::string_view name) {
   return parse<ShardSpan>(name, kShardSpans, "a span of shards");
 }
@@ -89,6 +100,7 @@ std::vector<std::string> objective_names() { return list(kObjectives); }
 std::vector<std::string> schedule_names() { return list(kSchedules); }
 std::vector<std::string> recompute_names() { return list(kRecomputes); }
 std::vector<std::string> context_form_names() { return list(kContextForms); }
+std::vector<std::string> model_kind_names() { return list(kModelKinds); }
 std::vector<std::string> shard_span_names() { return list(kShardSpans); }
 std::vector<std::string> status_names() { return list(kStatuses); }
 

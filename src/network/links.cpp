@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -25,7 +26,7 @@ using Index = std::int32_t;
 constexpr Index kNone = -1;
 constexpr Index kMany = -2;
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// What two are together, each kNone, kMany or a single one.
 Index joined(Index one, Index other) {
@@ -43,49 +44,49 @@ struct Arc {
 /// Strongly connected components of `vertices` vertices: a label for each, ascending in the order
 /// of their first vertices. Tarjan's algorithm without recursion.
 std::vector<Index> components(Index vertices, const std::vector<std::pair<Index, Index>>& arcs) {
-  std::vector<Index> start(at(vertices) + 1, 0), head(arcs.size());
-  for (const auto& [from, to] : arcs) ++start[at(from) + 1];
+  std::vector<Index> start(idx(vertices) + 1, 0), head(arcs.size());
+  for (const auto& [from, to] : arcs) ++start[idx(from) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
   std::vector<Index> next(start.begin(), start.end() - 1);
-  for (const auto& [from, to] : arcs) head[at(next[at(from)]++)] = to;
+  for (const auto& [from, to] : arcs) head[idx(next[idx(from)]++)] = to;
 
-  std::vector<Index> seen(at(vertices), kNone), low(at(vertices)), root(at(vertices), kNone);
+  std::vector<Index> seen(idx(vertices), kNone), low(idx(vertices)), root(idx(vertices), kNone);
   std::vector<Index> path, open;
   std::copy(start.begin(), start.end() - 1, next.begin());
   Index clock = 0;
   for (Index source = 0; source < vertices; ++source) {
-    if (seen[at(source)] != kNone) continue;
+    if (seen[idx(source)] != kNone) continue;
     path.push_back(source);
     while (!path.empty()) {
       const Index v = path.back();
-      if (seen[at(v)] == kNone) {
-        seen[at(v)] = low[at(v)] = clock++;
+      if (seen[idx(v)] == kNone) {
+        seen[idx(v)] = low[idx(v)] = clock++;
         open.push_back(v);
       }
-      if (next[at(v)] < start[at(v) + 1]) {
-        const Index w = head[at(next[at(v)]++)];
-        if (seen[at(w)] == kNone) {
+      if (next[idx(v)] < start[idx(v) + 1]) {
+        const Index w = head[idx(next[idx(v)]++)];
+        if (seen[idx(w)] == kNone) {
           path.push_back(w);
-        } else if (root[at(w)] == kNone) {
-          low[at(v)] = std::min(low[at(v)], seen[at(w)]);
+        } else if (root[idx(w)] == kNone) {
+          low[idx(v)] = std::min(low[idx(v)], seen[idx(w)]);
         }
         continue;
       }
       path.pop_back();
-      if (!path.empty()) low[at(path.back())] = std::min(low[at(path.back())], low[at(v)]);
-      if (low[at(v)] != seen[at(v)]) continue;
-      while (root[at(v)] == kNone) {
-        root[at(open.back())] = v;
+      if (!path.empty()) low[idx(path.back())] = std::min(low[idx(path.back())], low[idx(v)]);
+      if (low[idx(v)] != seen[idx(v)]) continue;
+      while (root[idx(v)] == kNone) {
+        root[idx(open.back())] = v;
         open.pop_back();
       }
     }
   }
-  std::vector<Index> label_of_root(at(vertices), kNone), labels(at(vertices));
+  std::vector<Index> label_of_root(idx(vertices), kNone), labels(idx(vertices));
   Index count = 0;
   for (Index v = 0; v < vertices; ++v) {
-    Index& label = label_of_root[at(root[at(v)])];
+    Index& label = label_of_root[idx(root[idx(v)])];
     if (label == kNone) label = count++;
-    labels[at(v)] = label;
+    labels[idx(v)] = label;
   }
   return labels;
 }
@@ -110,7 +111,7 @@ class Merging {
         vertices_(vertices),
         arcs_(std::move(arcs)),
         with_capacity_(with_capacity),
-        block_(at(vertices)) {
+        block_(idx(vertices)) {
     std::iota(block_.begin(), block_.end(), 0);
     find_tiers();
     find_hosts(hosts);
@@ -137,23 +138,23 @@ class Merging {
 
  private:
   void find_tiers() {
-    tier_.assign(at(vertices_), kNone);
-    std::vector<std::vector<Index>> neighbours(at(vertices_));
+    tier_.assign(idx(vertices_), kNone);
+    std::vector<std::vector<Index>> neighbours(idx(vertices_));
     for (const Arc& arc : arcs_) {
-      neighbours[at(arc.from)].push_back(arc.to);
-      neighbours[at(arc.to)].push_back(arc.from);
+      neighbours[idx(arc.from)].push_back(arc.to);
+      neighbours[idx(arc.to)].push_back(arc.from);
     }
     std::queue<Index> queue;
     for (Index d = 0; d < devices_; ++d) {
-      tier_[at(d)] = 0;
+      tier_[idx(d)] = 0;
       queue.push(d);
     }
     for (; !queue.empty(); queue.pop()) {
       const Index v = queue.front();
-      tiers_ = std::max(tiers_, tier_[at(v)]);
-      for (const Index w : neighbours[at(v)]) {
-        if (tier_[at(w)] != kNone) continue;
-        tier_[at(w)] = tier_[at(v)] + 1;
+      tiers_ = std::max(tiers_, tier_[idx(v)]);
+      for (const Index w : neighbours[idx(v)]) {
+        if (tier_[idx(w)] != kNone) continue;
+        tier_[idx(w)] = tier_[idx(v)] + 1;
         queue.push(w);
       }
     }
@@ -161,43 +162,43 @@ class Merging {
 
   /// A switch belongs to a host if all devices at it do.
   void find_hosts(const std::vector<Index>& hosts) {
-    host_.assign(at(vertices_), kNone);
+    host_.assign(idx(vertices_), kNone);
     std::copy(hosts.begin(), hosts.end(), host_.begin());
     if (hosts.empty()) return;
     for (const Index host : hosts) {
-      if (std::ssize(host_size_) <= host) host_size_.resize(at(host) + 1, 0);
-      ++host_size_[at(host)];
+      if (std::ssize(host_size_) <= host) host_size_.resize(idx(host) + 1, 0);
+      ++host_size_[idx(host)];
     }
     for (const Arc& arc : arcs_) {
       if (arc.from < devices_ && arc.to >= devices_) {
-        host_[at(arc.to)] = joined(host_[at(arc.to)], host_[at(arc.from)]);
+        host_[idx(arc.to)] = joined(host_[idx(arc.to)], host_[idx(arc.from)]);
       }
     }
     for (Index v = devices_; v < vertices_; ++v) {
-      if (host_[at(v)] == kMany) host_[at(v)] = kNone;
+      if (host_[idx(v)] == kMany) host_[idx(v)] = kNone;
     }
   }
 
   /// Of the blocks as they are: devices, hosts, shares.
   void survey() {
     const Index blocks = count_of(block_);
-    block_devices_.assign(at(blocks), 0);
-    block_host_.assign(at(blocks), kNone);
+    block_devices_.assign(idx(blocks), 0);
+    block_host_.assign(idx(blocks), kNone);
     for (Index v = 0; v < vertices_; ++v) {
-      const std::size_t b = at(block_[at(v)]);
+      const std::size_t b = idx(block_[idx(v)]);
       block_devices_[b] += v < devices_ ? 1 : 0;
-      block_host_[b] = joined(block_host_[b], host_[at(v)]);
+      block_host_[b] = joined(block_host_[b], host_[idx(v)]);
     }
     device_blocks_ = static_cast<Index>(std::count_if(block_devices_.begin(), block_devices_.end(),
                                                       [](Index count) { return count > 0; }));
-    std::vector<std::array<double, 2>> cut(at(blocks), {0, 0});
+    std::vector<std::array<double, 2>> cut(idx(blocks), {0, 0});
     for (const Arc& arc : arcs_) {
-      const Index from = block_[at(arc.from)], to = block_[at(arc.to)];
+      const Index from = block_[idx(arc.from)], to = block_[idx(arc.to)];
       if (from == to) continue;
-      cut[at(from)][0] += arc.bandwidth;
-      cut[at(to)][1] += arc.bandwidth;
+      cut[idx(from)][0] += arc.bandwidth;
+      cut[idx(to)][1] += arc.bandwidth;
     }
-    share_.assign(at(blocks), kInfinity);
+    share_.assign(idx(blocks), kInfinity);
     if (!with_capacity_) return;
     std::size_t largest = 0;
     for (std::size_t b = 0; b < share_.size(); ++b) {
@@ -226,15 +227,15 @@ class Merging {
 
   double weight(const Arc& arc) const {
     return std::min(
-        {arc.bandwidth, share_[at(block_[at(arc.from)])], share_[at(block_[at(arc.to)])]});
+        {arc.bandwidth, share_[idx(block_[idx(arc.from)])], share_[idx(block_[idx(arc.to)])]});
   }
 
   /// Between two blocks of which one has devices: switches alone are a block only where one-way
   /// links leave no other way.
   bool is_bridge(const Arc& arc) const {
-    const Index from = block_[at(arc.from)], to = block_[at(arc.to)];
+    const Index from = block_[idx(arc.from)], to = block_[idx(arc.to)];
     return from != to &&
-           (through_switches_ || block_devices_[at(from)] + block_devices_[at(to)] > 0);
+           (through_switches_ || block_devices_[idx(from)] + block_devices_[idx(to)] > 0);
   }
 
   double fastest_below(double limit) const {
@@ -280,10 +281,10 @@ class Merging {
   bool merge(double least, Index tier) {
     std::vector<Bridge> bridges;
     for (const Arc& arc : arcs_) {
-      if (std::max(tier_[at(arc.from)], tier_[at(arc.to)]) > tier || !is_bridge(arc)) continue;
+      if (std::max(tier_[idx(arc.from)], tier_[idx(arc.to)]) > tier || !is_bridge(arc)) continue;
       const double w = weight(arc);
       if (w < least) continue;
-      bridges.push_back({block_[at(arc.from)], block_[at(arc.to)], w, arc.bandwidth});
+      bridges.push_back({block_[idx(arc.from)], block_[idx(arc.to)], w, arc.bandwidth});
     }
     if (bridges.empty()) return false;
     std::vector<Index> group = grouped(bridges, [](const Bridge&) { return true; });
@@ -291,10 +292,10 @@ class Merging {
     const Index groups = count_of(group);
     if (groups == std::ssize(share_)) return false;
 
-    std::erase_if(bridges, [&](const Bridge& b) { return group[at(b.from)] != group[at(b.to)]; });
+    std::erase_if(bridges, [&](const Bridge& b) { return group[idx(b.from)] != group[idx(b.to)]; });
     slowest_ = std::min(slowest_, slowest_needed(bridges, groups, &Bridge::weight));
     bandwidth_ = std::min(bandwidth_, slowest_needed(bridges, groups, &Bridge::bandwidth));
-    for (Index& block : block_) block = group[at(block)];
+    for (Index& block : block_) block = group[idx(block)];
     survey();
     return true;
   }
@@ -319,19 +320,19 @@ class Merging {
   std::vector<Index> without_broken_hosts(const std::vector<Bridge>& bridges,
                                           std::vector<Index> group) const {
     std::map<std::pair<Index, Index>, Index> devices;  // by group and host
-    for (Index d = 0; d < devices_; ++d) ++devices[{group[at(block_[at(d)])], host_[at(d)]}];
-    std::vector<Index> hosts(at(count_of(group)), 0);
+    for (Index d = 0; d < devices_; ++d) ++devices[{group[idx(block_[idx(d)])], host_[idx(d)]}];
+    std::vector<Index> hosts(idx(count_of(group)), 0);
     std::vector<bool> broken(hosts.size(), false);
     for (const auto& [where, count] : devices) {
-      ++hosts[at(where.first)];
-      if (count < host_size_[at(where.second)]) broken[at(where.first)] = true;
+      ++hosts[idx(where.first)];
+      if (count < host_size_[idx(where.second)]) broken[idx(where.first)] = true;
     }
     for (std::size_t g = 0; g < hosts.size(); ++g) broken[g] = broken[g] && hosts[g] > 1;
     if (std::find(broken.begin(), broken.end(), true) == broken.end()) return group;
     return grouped(bridges, [&](const Bridge& b) {
-      if (group[at(b.from)] != group[at(b.to)]) return false;
-      const Index host = block_host_[at(b.from)];
-      return !broken[at(group[at(b.from)])] || (host >= 0 && host == block_host_[at(b.to)]);
+      if (group[idx(b.from)] != group[idx(b.to)]) return false;
+      const Index host = block_host_[idx(b.from)];
+      return !broken[idx(group[idx(b.from)])] || (host >= 0 && host == block_host_[idx(b.to)]);
     });
   }
 
@@ -357,7 +358,7 @@ class Merging {
                                const std::vector<Index>& block) {
   constexpr std::size_t kShown = 4;
   std::vector<std::size_t> size(names.size(), 0);
-  for (const Index b : block) ++size[at(b)];
+  for (const Index b : block) ++size[idx(b)];
   const auto largest = std::max_element(size.begin(), size.end()) - size.begin();
   const auto inside = std::find(block.begin(), block.end(), largest) - block.begin();
   std::vector<std::string> outside;
@@ -379,11 +380,11 @@ std::vector<model::Host> arranged_hosts(const std::vector<std::int64_t>& order,
   std::vector<model::Host> result;
   if (host_of_device.empty()) return result;
   std::vector<std::int32_t> local, seen(hosts.size(), 0);
-  for (const Index host : host_of_device) local.push_back(seen[at(host)]++);
+  for (const Index host : host_of_device) local.push_back(seen[idx(host)]++);
   Index last = kNone;
   for (const std::int64_t device : order) {
     const auto d = static_cast<std::size_t>(device);
-    if (host_of_device[d] != last) result.push_back({hosts[at(host_of_device[d])], 0, {}});
+    if (host_of_device[d] != last) result.push_back({hosts[idx(host_of_device[d])], 0, {}});
     last = host_of_device[d];
     ++result.back().places;
     result.back().local.push_back(local[d]);
@@ -406,11 +407,11 @@ LinkHierarchy arranged(const std::vector<Level>& levels, const std::vector<std::
   for (const Level& level : levels) {
     std::vector<Key> first(devices, {std::numeric_limits<Index>::max(), devices});
     for (std::size_t d = 0; d < devices; ++d) {
-      Key& key = first[at(level.block[d])];
+      Key& key = first[idx(level.block[d])];
       key = {std::min(key.first, host_of(d)), std::min(key.second, d)};
     }
     std::vector<Key>& of_device = keys.emplace_back();
-    for (std::size_t d = 0; d < devices; ++d) of_device.push_back(first[at(level.block[d])]);
+    for (std::size_t d = 0; d < devices; ++d) of_device.push_back(first[idx(level.block[d])]);
   }
   LinkHierarchy result;
   result.order.resize(devices);
@@ -464,29 +465,29 @@ std::size_t level_of(const std::vector<Level>& levels, std::size_t a, std::size_
 /// Paths by latency from one vertex to all.
 class Paths {
  public:
-  Paths(Index vertices, const std::vector<Arc>& arcs) : start_(at(vertices) + 1, 0) {
-    for (const Arc& arc : arcs) ++start_[at(arc.from) + 1];
+  Paths(Index vertices, const std::vector<Arc>& arcs) : start_(idx(vertices) + 1, 0) {
+    for (const Arc& arc : arcs) ++start_[idx(arc.from) + 1];
     std::partial_sum(start_.begin(), start_.end(), start_.begin());
     std::vector<Index> next(start_.begin(), start_.end() - 1);
     hop_.resize(arcs.size());
-    for (const Arc& arc : arcs) hop_[at(next[at(arc.from)]++)] = {arc.latency_s, arc.to};
+    for (const Arc& arc : arcs) hop_[idx(next[idx(arc.from)]++)] = {arc.latency_s, arc.to};
   }
 
   const std::vector<double>& from(Index source) {
     seconds_.assign(start_.size() - 1, kInfinity);
-    seconds_[at(source)] = 0;
+    seconds_[idx(source)] = 0;
     using Entry = std::pair<double, Index>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     queue.push({0, source});
     while (!queue.empty()) {
       const auto [seconds, v] = queue.top();
       queue.pop();
-      if (seconds > seconds_[at(v)]) continue;
-      for (Index i = start_[at(v)]; i < start_[at(v) + 1]; ++i) {
-        const auto& [latency_s, to] = hop_[at(i)];
-        if (seconds + latency_s >= seconds_[at(to)]) continue;
-        seconds_[at(to)] = seconds + latency_s;
-        queue.push({seconds_[at(to)], to});
+      if (seconds > seconds_[idx(v)]) continue;
+      for (Index i = start_[idx(v)]; i < start_[idx(v) + 1]; ++i) {
+        const auto& [latency_s, to] = hop_[idx(i)];
+        if (seconds + latency_s >= seconds_[idx(to)]) continue;
+        seconds_[idx(to)] = seconds + latency_s;
+        queue.push({seconds_[idx(to)], to});
       }
     }
     return seconds_;
@@ -502,17 +503,17 @@ class Paths {
 std::vector<Index> unlike_devices(Index devices, const std::vector<Arc>& arcs,
                                   const std::vector<Index>& host_of_device) {
   using Hop = std::pair<std::pair<Index, bool>, std::pair<double, double>>;
-  std::vector<std::vector<Hop>> links(at(devices));
+  std::vector<std::vector<Hop>> links(idx(devices));
   for (const Arc& arc : arcs) {
     const std::pair rates{arc.bandwidth, arc.latency_s};
-    if (arc.from < devices) links[at(arc.from)].push_back({{arc.to, true}, rates});
-    if (arc.to < devices) links[at(arc.to)].push_back({{arc.from, false}, rates});
+    if (arc.from < devices) links[idx(arc.from)].push_back({{arc.to, true}, rates});
+    if (arc.to < devices) links[idx(arc.to)].push_back({{arc.from, false}, rates});
   }
   std::map<std::pair<Index, std::vector<Hop>>, Index> first;
   for (Index d = 0; d < devices; ++d) {
-    std::sort(links[at(d)].begin(), links[at(d)].end());
-    const Index host = host_of_device.empty() ? 0 : host_of_device[at(d)];
-    first.emplace(std::pair{host, std::move(links[at(d)])}, d);
+    std::sort(links[idx(d)].begin(), links[idx(d)].end());
+    const Index host = host_of_device.empty() ? 0 : host_of_device[idx(d)];
+    first.emplace(std::pair{host, std::move(links[idx(d)])}, d);
   }
   std::vector<Index> result;
   for (const auto& [links_of, device] : first) result.push_back(device);
@@ -543,12 +544,12 @@ std::vector<Arc> arcs_of(const LinkGraph& graph) {
 /// Without the links of switches that lead nowhere else: they are no way out of a block.
 std::vector<Arc> without_dead_ends(Index devices, Index vertices, std::vector<Arc> arcs) {
   for (bool found = true; found;) {
-    std::vector<Index> neighbour(at(vertices), kNone);
+    std::vector<Index> neighbour(idx(vertices), kNone);
     for (const Arc& arc : arcs) {
-      neighbour[at(arc.from)] = joined(neighbour[at(arc.from)], arc.to);
-      neighbour[at(arc.to)] = joined(neighbour[at(arc.to)], arc.from);
+      neighbour[idx(arc.from)] = joined(neighbour[idx(arc.from)], arc.to);
+      neighbour[idx(arc.to)] = joined(neighbour[idx(arc.to)], arc.from);
     }
-    const auto is_dead_end = [&](Index v) { return v >= devices && neighbour[at(v)] != kMany; };
+    const auto is_dead_end = [&](Index v) { return v >= devices && neighbour[idx(v)] != kMany; };
     found = std::erase_if(arcs, [&](const Arc& arc) {
               return is_dead_end(arc.from) || is_dead_end(arc.to);
             }) > 0;

@@ -9,8 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "nestplan/model/blocks.hpp"
 #include "nestplan/network/slurm_topology.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
 namespace nestplan::network {
@@ -18,31 +20,13 @@ namespace {
 
 using Hosts = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// Where blocks end, level by level; of a network without levels, a single one.
 std::vector<std::vector<std::int64_t>> ends_of_blocks(const model::Cluster& cluster) {
   const auto* hierarchy = std::get_if<model::HierarchySpec>(&cluster.network);
   if (hierarchy == nullptr) return {{cluster.places()}};
-  std::vector<std::vector<std::int64_t>> fanouts;
-  std::size_t blocks = 1;
-  for (auto level = hierarchy->levels.rbegin(); level != hierarchy->levels.rend(); ++level) {
-    fanouts.push_back(level->fanouts);
-    if (level->fanouts.empty()) fanouts.back().assign(blocks, level->fanout);
-    blocks = at(std::accumulate(fanouts.back().begin(), fanouts.back().end(), std::int64_t{0}));
-  }
-  std::reverse(fanouts.begin(), fanouts.end());
-  std::vector<std::vector<std::int64_t>> ends;
-  for (const std::vector<std::int64_t>& of_level : fanouts) {
-    std::vector<std::int64_t> level;
-    std::int64_t inner = 0;
-    for (const std::int64_t fanout : of_level) {
-      inner += fanout;
-      level.push_back(ends.empty() ? inner : ends.back()[at(inner) - 1]);
-    }
-    ends.push_back(std::move(level));
-  }
-  return ends;
+  return model::block_ends(*hierarchy);
 }
 
 std::int64_t block_of(const std::vector<std::int64_t>& ends, std::int64_t place) {
@@ -86,7 +70,7 @@ class Chooser {
  private:
   int top() const { return static_cast<int>(ends_.size()) - 1; }
   std::int64_t block(int level, std::int64_t host) const {
-    return block_of(ends_[at(level)], first_[at(host)]);
+    return block_of(ends_[idx(level)], first_[idx(host)]);
   }
 
   void find_lowest() {
@@ -190,7 +174,7 @@ class Chooser {
     std::set_difference(domain.begin(), domain.end(), chosen_.begin(), chosen_.end(),
                         std::back_inserter(rest));
     rest.insert(rest.end(), unknown_.begin(), unknown_.end());
-    rest.resize(at(request_.nodes) - chosen_.size());
+    rest.resize(idx(request_.nodes) - chosen_.size());
     if (request_.segment > 1) straddling_ = std::ssize(rest) / request_.segment;
     chosen_.insert(chosen_.end(), rest.begin(), rest.end());
   }
@@ -215,8 +199,9 @@ class Chooser {
     }
     choice.level = sorted.size() == 1 ? -1 : 0;
     const auto holds_all = [&](int level) {
-      const std::vector<std::int64_t>& ends = ends_[at(level)];
-      return block_of(ends, first_[at(sorted.front())]) == block_of(ends, last_[at(sorted.back())]);
+      const std::vector<std::int64_t>& ends = ends_[idx(level)];
+      return block_of(ends, first_[idx(sorted.front())]) ==
+             block_of(ends, last_[idx(sorted.back())]);
     };
     while (choice.level >= 0 && !holds_all(choice.level)) ++choice.level;
     return choice;
@@ -340,7 +325,7 @@ std::vector<std::int64_t> places_of_hosts(const model::Cluster& cluster,
   std::exclusive_scan(sizes.begin(), sizes.end(), first.begin(), std::int64_t{0});
   std::vector<std::int64_t> places;
   for (const std::int64_t host : hosts) {
-    for (std::int64_t i = 0; i < sizes[at(host)]; ++i) places.push_back(first[at(host)] + i);
+    for (std::int64_t i = 0; i < sizes[idx(host)]; ++i) places.push_back(first[idx(host)] + i);
   }
   return places;
 }
@@ -348,11 +333,11 @@ std::vector<std::int64_t> places_of_hosts(const model::Cluster& cluster,
 std::vector<std::vector<std::int64_t>> pieces_of_groups(const model::Cluster& cluster, int level,
                                                         std::span<const std::int64_t> places,
                                                         std::int64_t size) {
-  const std::vector<std::int64_t> ends = ends_of_blocks(cluster)[at(level)];
+  const std::vector<std::int64_t> ends = ends_of_blocks(cluster)[idx(level)];
   std::vector<std::vector<std::int64_t>> groups;
-  for (std::size_t start = 0; start < places.size(); start += at(size)) {
+  for (std::size_t start = 0; start < places.size(); start += idx(size)) {
     std::map<std::int64_t, std::int64_t> members;
-    for (std::size_t i = start; i < std::min(places.size(), start + at(size)); ++i) {
+    for (std::size_t i = start; i < std::min(places.size(), start + idx(size)); ++i) {
       ++members[block_of(ends, places[i])];
     }
     std::vector<std::int64_t>& pieces = groups.emplace_back();

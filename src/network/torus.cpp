@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 #include "nestplan/util/lists.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 
 using model::CollectiveOp;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 /// The least number of three significant bits that is not below `n ≥ 1`.
 std::int64_t rounded(std::int64_t n) {
@@ -203,8 +204,8 @@ void TorusNetwork::find_levels() {
     for (std::int64_t h = 1; h <= grid_.most_hops(d); ++h) {
       const auto rank = std::lower_bound(loads.begin(), loads.end(), load(d, h)) - loads.begin();
       ranks.push_back(static_cast<std::int32_t>(rank));
-      fewest[at(rank)] = std::min(fewest[at(rank)], h);
-      most[at(rank)][d] = h;
+      fewest[idx(rank)] = std::min(fewest[idx(rank)], h);
+      most[idx(rank)][d] = h;
     }
   }
   for (std::size_t i = 0; i < loads.size(); ++i) {
@@ -228,7 +229,7 @@ void TorusNetwork::find_levels() {
 }
 
 std::string TorusNetwork::level_name(int level) const {
-  const Level& of = level_[at(level)];
+  const Level& of = level_[idx(level)];
   if (of.between_slices) return "between slices";
   if (of.hops == 1) return "neighbours";
   if (of.offset >= of.hops) return fmt::format("{} hops", of.hops);
@@ -244,19 +245,20 @@ int TorusNetwork::level(std::int64_t a, std::int64_t b) const {
       if (h > 0) return levels() - 1;
       continue;
     }
-    load = std::max(load, load_of_[d][at(h)]);
+    load = std::max(load, load_of_[d][idx(h)]);
     hops += h;
   }
-  return first_level_[at(load)] + rounded_rank(hops);
+  return first_level_[idx(load)] + rounded_rank(hops);
 }
 
 double TorusNetwork::transfer_s(double bytes, int level, std::int64_t unit) const {
   if (bytes <= 0) return 0;
-  const Level& of = level_[at(level)];
+  const Level& of = level_[idx(level)];
   if (of.between_slices) return link_.back().latency_s + bytes * of.per_byte_s;
   const auto blocks = grid_.block_sizes();
   const auto block = std::lower_bound(blocks.begin(), blocks.end(), std::min(unit, devices_));
-  const double per_byte_s = std::min(of.per_byte_s, widest_per_byte_s_[at(block - blocks.begin())]);
+  const double per_byte_s =
+      std::min(of.per_byte_s, widest_per_byte_s_[idx(block - blocks.begin())]);
   return static_cast<double>(of.hops) * slowest_hop_s_ + bytes * per_byte_s;
 }
 
@@ -275,7 +277,7 @@ std::vector<std::string> TorusNetwork::domains() const {
 
 int TorusNetwork::innermost(std::int64_t first, std::int64_t last) const {
   int domain = 0;
-  while (first / domain_[at(domain)].block != last / domain_[at(domain)].block) ++domain;
+  while (first / domain_[idx(domain)].block != last / domain_[idx(domain)].block) ++domain;
   return domain;
 }
 
@@ -304,7 +306,7 @@ GroupShape TorusNetwork::shape_of_ring(std::span<const std::int64_t> members) co
     for (std::size_t d = 0; d < link_.size(); ++d) {
       const std::int64_t h =
           grid_.hops(d, grid_.coordinate(members[i], d), grid_.coordinate(next, d));
-      auto& largest = offset[at(link_[d].same_as)];
+      auto& largest = offset[idx(link_[d].same_as)];
       largest = std::max(largest, h);
       hops += link_[d].switched ? 0 : h;
     }
@@ -325,7 +327,7 @@ AffineTime TorusNetwork::ring_of_places(CollectiveOp op, const GroupShape& shape
   double step_s = static_cast<double>(shape[3]) * slowest_hop_s_;
   double per_byte_s = 0;
   for (std::size_t i = 4; i < shape.size(); i += 2) {
-    const Link& link = link_[at(shape[i])];
+    const Link& link = link_[idx(shape[i])];
     const auto offset = static_cast<double>(shape[i + 1]);
     per_byte_s = std::max(per_byte_s, offset / link.bandwidth);
     if (link.switched) step_s += link.latency_s;
@@ -346,7 +348,7 @@ CollectiveTime TorusNetwork::collective(CollectiveOp op, const GroupShape& shape
   } else {
     Rows rows;
     for (std::size_t i = 2; i < shape.size(); i += 4) {
-      const Link& link = link_[at(shape[i])];
+      const Link& link = link_[idx(shape[i])];
       const auto stride = static_cast<double>(shape[i + 2]);
       rows.push_back({shape[i + 1], link.bandwidth / stride, link.latency_s * stride,
                       shape[i + 3] != 0, link.switched});

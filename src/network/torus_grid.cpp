@@ -4,11 +4,12 @@
 
 #include "nestplan/network/torus.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::network {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using util::idx;
 
 std::int64_t least_prime_factor(std::int64_t n) {
   for (std::int64_t p = 2; p * p <= n; ++p) {
@@ -55,7 +56,7 @@ TorusGrid::TorusGrid(const model::TorusSpec& spec) : cube_(spec.cube) {
   }
   block_.push_back(1);
   extent_.emplace_back(size_.size(), 1);
-  for (const std::int64_t size : size_) place_of_.emplace_back(at(size), 0);
+  for (const std::int64_t size : size_) place_of_.emplace_back(idx(size), 0);
   if (!spec.host.empty()) {
     check_divides("host", spec.host, cube_.empty() ? "whole" : "cube",
                   cube_.empty() ? size_ : cube_);
@@ -69,10 +70,10 @@ TorusGrid::TorusGrid(const model::TorusSpec& spec) : cube_(spec.cube) {
   if (has_slices_) slice.back() = 1;
   grow_to(slice);
   grow_to(size_);
-  coordinate_.resize(at(places_) * size_.size());
+  coordinate_.resize(idx(places_) * size_.size());
   std::vector<std::int64_t> c(size_.size(), 0);
   for (std::int64_t i = 0; i < places_; ++i) {
-    const std::size_t row = at(place(c)) * size_.size();
+    const std::size_t row = idx(place(c)) * size_.size();
     std::copy(c.begin(), c.end(), coordinate_.begin() + static_cast<std::ptrdiff_t>(row));
     for (std::size_t d = 0; d < c.size() && ++c[d] == size_[d]; ++d) c[d] = 0;
   }
@@ -116,7 +117,7 @@ std::vector<std::int64_t> TorusGrid::coordinates(std::int64_t place) const {
 
 std::int64_t TorusGrid::place(std::span<const std::int64_t> coordinates) const {
   std::int64_t number = 0;
-  for (std::size_t d = 0; d < dimensions(); ++d) number += place_of_[d][at(coordinates[d])];
+  for (std::size_t d = 0; d < dimensions(); ++d) number += place_of_[d][idx(coordinates[d])];
   return number;
 }
 
@@ -125,12 +126,12 @@ std::optional<TorusBox> TorusGrid::box(std::span<const std::int64_t> members) co
   std::int64_t count = 1;
   std::vector<char> seen;
   for (std::size_t d = 0; d < dimensions(); ++d) {
-    seen.assign(at(size_[d]), 0);
+    seen.assign(idx(size_[d]), 0);
     std::int64_t first = size_[d], last = 0, distinct = 0;
     for (const std::int64_t member : members) {
       const std::int64_t c = coordinate(member, d);
-      distinct += seen[at(c)] == 0;
-      seen[at(c)] = 1;
+      distinct += seen[idx(c)] == 0;
+      seen[idx(c)] = 1;
       first = std::min(first, c);
       last = std::max(last, c);
     }
@@ -143,7 +144,7 @@ std::optional<TorusBox> TorusGrid::box(std::span<const std::int64_t> members) co
     if ((last - first) % (distinct - 1) != 0) return std::nullopt;
     row.stride = (last - first) / (distinct - 1);
     for (std::int64_t c = first; c <= last; c += row.stride) {
-      if (seen[at(c)] == 0) return std::nullopt;
+      if (seen[idx(c)] == 0) return std::nullopt;
     }
   }
   if (count != std::ssize(members)) return std::nullopt;

@@ -7,55 +7,30 @@
 #include <numeric>
 #include <utility>
 
+#include "nestplan/model/blocks.hpp"
 #include "nestplan/util/errors.hpp"
+#include "nestplan/util/index.hpp"
 
 namespace nestplan::network {
 namespace {
 
 using Blocks = UnevenHierarchy::Blocks;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
-
-/// Blocks of the level below in each block of each level, from the counts that the levels give.
-std::vector<std::vector<std::int64_t>> counts_of(const std::vector<model::NetworkLevel>& levels) {
-  std::vector<std::vector<std::int64_t>> counts(levels.size());
-  std::int64_t blocks = 1;
-  for (std::size_t l = levels.size(); l-- > 0;) {
-    const model::NetworkLevel& level = levels[l];
-    if (blocks > kMostBlocks) {
-      throw InvalidInput(fmt::format("network.levels[{}]: more than {} blocks in an uneven network",
-                                     l, kMostBlocks));
-    }
-    counts[l] = level.fanouts;
-    if (counts[l].empty()) counts[l].assign(at(blocks), level.fanout);
-    if (std::ssize(counts[l]) != blocks) {
-      throw InvalidInput(fmt::format(
-          "network.levels[{}].fanout: lists {} blocks, but the levels above make {} of them", l,
-          counts[l].size(), blocks));
-    }
-    blocks = std::accumulate(counts[l].begin(), counts[l].end(), std::int64_t{0});
-  }
-  return counts;
-}
+using util::idx;
 
 std::vector<Blocks> blocks_of(const model::HierarchySpec& spec) {
   std::vector<Blocks> result;
-  for (const std::vector<std::int64_t>& counts : counts_of(spec.levels)) {
+  for (std::vector<std::int64_t>& ends : model::block_ends(spec)) {
     Blocks blocks;
-    std::int64_t children = 0;
     std::int64_t start = 0;
-    for (const std::int64_t count : counts) {
-      children += count;
-      const std::int64_t end = result.empty() ? children : result.back().ends[at(children) - 1];
+    for (const std::int64_t end : ends) {
       const std::int64_t size = end - start;
       blocks.smallest = start == 0 ? size : std::min(blocks.smallest, size);
       blocks.largest = std::max(blocks.largest, size);
       blocks.divisor = std::gcd(blocks.divisor, end);
-      blocks.ends.push_back(end);
       start = end;
     }
+    blocks.ends = std::move(ends);
     result.push_back(std::move(blocks));
   }
   return result;
@@ -140,7 +115,7 @@ UnevenHierarchy::UnevenHierarchy(const model::HierarchySpec& spec, std::vector<B
 }
 
 std::string UnevenHierarchy::level_name(int level) const {
-  const Class& of_pair = class_[at(level)];
+  const Class& of_pair = class_[idx(level)];
   return tree_level(of_pair.lca).name + (of_pair.forwarded ? " (other rail)" : "");
 }
 
@@ -152,14 +127,14 @@ void UnevenHierarchy::append_starts(const PodLayout&, std::int64_t end,
 }
 
 std::int64_t UnevenHierarchy::reach(int level) const {
-  const Class& of_pair = class_[at(level)];
+  const Class& of_pair = class_[idx(level)];
   // Links of the class before a forwarded one have the same lca.
-  return blocks_[at(of_pair.forwarded ? of_pair.lca : of_pair.lca - 1)].largest;
+  return blocks_[idx(of_pair.forwarded ? of_pair.lca : of_pair.lca - 1)].largest;
 }
 
 int UnevenHierarchy::lca(std::int64_t a, std::int64_t b) const {
   int l = 0;
-  while (std::max(a, b) >= blocks_[at(l)].end_of(std::min(a, b))) ++l;
+  while (std::max(a, b) >= blocks_[idx(l)].end_of(std::min(a, b))) ++l;
   return l;
 }
 
@@ -179,7 +154,7 @@ int UnevenHierarchy::level(std::int64_t a, std::int64_t b) const {
 
 double UnevenHierarchy::transfer_s(double bytes, int level, std::int64_t unit) const {
   if (bytes <= 0) return 0;
-  const Class& of_pair = class_[at(level)];
+  const Class& of_pair = class_[idx(level)];
   double latency_s = tree_level(of_pair.lca).latency_s;
   double bandwidth = path_bandwidth(rates(), of_pair.lca, unit);
   if (of_pair.forwarded) {
@@ -234,7 +209,7 @@ CollectiveTime UnevenHierarchy::collective(model::CollectiveOp op, const GroupSh
 /// boundary `e` with `x < e ≤ x + shift` for one of the `unit` neighbours `x` in one of the pods.
 bool UnevenHierarchy::crosses(int level, const PodLayout& pods, std::int64_t from,
                               std::int64_t shift, std::int64_t unit) const {
-  const Blocks& blocks = blocks_[at(level)];
+  const Blocks& blocks = blocks_[idx(level)];
   const std::int64_t width = unit - 1 + shift;
   const std::int64_t last = pods.devices - 1;
   if (std::ssize(blocks.ends) <= pods.pods) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "nestplan/model/blocks.hpp"
 #include "nestplan/placement/placement.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/host_list.hpp"
@@ -39,11 +40,11 @@ void name_hosts(const model::Cluster& cluster, std::size_t hosts,
 
 HostMap map_hosts(const model::Cluster& cluster, const std::vector<std::string>& names) {
   HostMap map;
+  map.host_of = model::hosts_of_places(cluster);
   const std::vector<std::int64_t> sizes = cluster.host_sizes();
   for (std::size_t h = 0; h < sizes.size(); ++h) {
     const auto* order = cluster.hosts.empty() ? nullptr : &cluster.hosts[h].local;
     for (std::int64_t i = 0; i < sizes[h]; ++i) {
-      map.host_of.push_back(static_cast<std::int64_t>(h));
       const bool natural = order == nullptr || order->empty();
       map.local_of.push_back(natural ? i : (*order)[static_cast<std::size_t>(i)]);
     }

@@ -51,6 +51,7 @@ class Builder {
     fill_kinds();
     for (const model::StagePlan& stage : plan_.stages) {
       pipeline_.sync_s.push_back(stage.time.sync_s);
+      pipeline_.update_s.push_back(stage.time.update_s);
       pipeline_.tie_s.push_back(stage.time.tie_s);
     }
     return std::move(pipeline_);

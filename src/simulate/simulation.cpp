@@ -62,6 +62,7 @@ void synchronise(const Pipeline& pipeline, Simulation& out) {
   for (std::int64_t s = 0; s < pipeline.stages; ++s) {
     StageSummary& stage = out.stages[idx(s)];
     stage.sync_s = pipeline.sync_s[idx(s)];
+    stage.update_s = pipeline.update_s[idx(s)];
     stage.sync_end_s = stage.sync_start_s + stage.sync_s;
     out.makespan_s = std::max(out.makespan_s, stage.sync_end_s);
     if (stage.sync_s > 0) ++out.events;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -171,6 +172,64 @@ TEST(Fit, KeepsWhatIsNotMeasured) {
                            "attention_forward_efficiency", "memory_efficiency"}) {
     EXPECT_FALSE(fitted(found, name).determined) << name;
   }
+}
+
+TEST(Fit, LeavesAloneWhatIsKnownExactly) {
+  Prior known = prior();
+  known.relative_error.memory_efficiency = 0;
+  known.model.kernel_s = 0;
+  const Fit found = fit(synthetic(2, 60).samples, known);
+  for (const FittedParameter& parameter : found.parameters) {
+    const std::string name = parameter.parameter->name;
+    EXPECT_EQ(parameter.exact, name == "memory_efficiency" || name == "kernel_time") << name;
+    EXPECT_FALSE(parameter.exact && parameter.determined) << name;
+  }
+  EXPECT_EQ(found.model.memory_efficiency, known.model.memory_efficiency);
+}
+
+TEST(Fit, TellsWhatIsAtItsBound) {
+  std::vector<Sample> samples;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const double size = 4096 + 512 * static_cast<double>(i);
+    samples.push_back(sample_of(cost::Matmul{size, size, size}, prior().model, 0.55, i));
+  }
+  Prior vague = prior();
+  vague.relative_error.matmul_efficiency = 1;
+  const Fit found = fit(samples, vague);
+  EXPECT_TRUE(fitted(found, "matmul_efficiency").at_bound);
+  EXPECT_NEAR(found.model.matmul_efficiency, 1, 1e-5);
+  EXPECT_FALSE(fitted(fit(synthetic(2, 60).samples, prior()), "matmul_efficiency").at_bound);
+}
+
+TEST(Fit, RefusesTimesInAnotherUnit) {
+  const std::vector<Sample> seconds = synthetic(4, 20).samples;
+  for (const double factor : {1000.0, 0.001}) {
+    std::vector<Sample> wrong = seconds;
+    for (Sample& sample : wrong) sample.measured_s *= factor;
+    EXPECT_THROW(fit(wrong, prior()), InvalidInput) << factor;
+  }
+  std::vector<Sample> one = seconds;
+  one.front().measured_s *= 1000;
+  EXPECT_EQ(fit(one, prior()).outliers.front(), 0U);
+}
+
+/// Groups that contradict each other: what a fit learns from the others is wrong for each of them.
+TEST(Fit, BeatsThePriorOnlyIfItPredictsWhatItHasNotSeen) {
+  const std::vector<Sample> good = synthetic(6, 60).samples;
+  EXPECT_EQ(beats_prior(good, fit(good, prior())), true);
+
+  std::vector<Sample> contrary;
+  for (std::size_t i = 0; i < 6; ++i) {
+    const double size = 4096 + 512 * static_cast<double>(i);
+    contrary.push_back(
+        sample_of(cost::Matmul{size, size, size}, prior().model, i % 2 == 0 ? 0.8 : 1.25, i));
+    contrary.back().group = i % 2 == 0 ? "fast" : "slow";
+  }
+  EXPECT_EQ(beats_prior(contrary, fit(contrary, prior())), false);
+
+  std::vector<Sample> together = good;
+  for (Sample& sample : together) sample.group = "all";
+  EXPECT_EQ(beats_prior(together, fit(together, prior())), std::nullopt);
 }
 
 TEST(Fit, StaysWithinBoundsAndNearThePriorOnFewSamples) {

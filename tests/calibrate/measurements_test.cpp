@@ -55,6 +55,46 @@ TEST(Runs, ArePredictedByTheEvaluator) {
   EXPECT_LT(read[1].seconds(faster), read[1].seconds(hopper()));
 }
 
+/// A stage on both types takes as long as its slower devices, which keep their own parameters.
+TEST(Runs, AreOfEveryTypeOfDevices) {
+  Setting mixed = setting();
+  mixed.cluster.other_devices = {mixed.cluster.device};
+  mixed.cluster.other_devices[0].name = "a100";
+  mixed.cluster.other_devices[0].peak_flops = {{"bf16", 312e12}};
+  mixed.cluster.types = {{{4, 4}, 1}};
+  const auto seconds = [](const Setting& of, const char* degrees, const model::DeviceModel& model) {
+    return read_runs("model,seq,global_batch,tp,pp,iteration_s\nllama-2-7b,4096,64," +
+                         std::string(degrees) + ",9\n",
+                     "runs.csv", of)
+        .front()
+        .seconds(model);
+  };
+  model::DeviceModel faster = hopper();
+  faster.matmul_efficiency *= 1.2;
+  for (const char* degrees : {"8,1", "1,1", "4,2"}) {
+    EXPECT_GT(seconds(mixed, degrees, hopper()), 1.8 * seconds(setting(), degrees, hopper()));
+  }
+  EXPECT_EQ(seconds(mixed, "8,1", faster), seconds(mixed, "8,1", hopper()));
+  EXPECT_LT(seconds(mixed, "4,2", faster), seconds(mixed, "4,2", hopper()));
+}
+
+TEST(Runs, OfOtherDevicesAreRefused) {
+  const std::string columns = "device,model,seq,global_batch,iteration_s\n";
+  const std::string name = setting().cluster.device.name;
+  EXPECT_EQ(runs(columns + ",llama-2-7b,4096,64,5\n").size(), 1U);
+  EXPECT_EQ(runs(columns + "H100-SXM,llama-2-7b,4096,64,5\n").size(), 1U) << name;
+  expect_contains(message_of([&] { runs(columns + "a100,llama-2-7b,4096,64,5\n"); }),
+                  "runs.csv:2: device: \"a100\" is not \"" + name + "\"");
+  expect_contains(
+      message_of([] { layers("device,model,seq,layer,forward_s\na100,llama-2-7b,4096,head,1\n"); }),
+      "layers.csv:2: device: \"a100\" is not");
+}
+
+TEST(Runs, OfSequencesSayHowLongTheseAre) {
+  expect_contains(message_of([] { runs("model,global_batch,iteration_s\nllama-2-7b,64,5\n"); }),
+                  "runs.csv:2: seq: is missing");
+}
+
 TEST(Runs, MayHaveAnyNumberOfPartsUpToThatOfBlocks) {
   for (const char* degrees : {"1, 1", "2, 3", "4, 3", "8, 1", "8, 3", "8, 4"}) {
     const std::vector<Sample> read =

@@ -10,6 +10,7 @@
 namespace nestplan::cost {
 namespace {
 
+using model::DeviceModel;
 using test::a100;
 using test::h100;
 
@@ -19,15 +20,52 @@ std::string generation(const std::string& name) {
   return generation_of(device).name;
 }
 
-TEST(DeviceModels, GenerationsAreToldByWordsOfTheName) {
-  EXPECT_EQ(generation("h100-sxm"), "hopper");
-  EXPECT_EQ(generation("NVIDIA H200"), "hopper");
-  EXPECT_EQ(generation("A100-80GB"), "ampere");
-  EXPECT_EQ(generation("gb300"), "blackwell");
-  EXPECT_EQ(generation("v100-sxm2-32gb"), "volta");
-  EXPECT_EQ(generation("mi300x"), "general");
-  EXPECT_EQ(generation("h1000"), "general");
-  EXPECT_EQ(generation(""), "general");
+TEST(DeviceModels, GenerationsAreToldByTheChipInTheName) {
+  for (const char* name : {"h100-sxm", "NVIDIA H200", "H100SXM", "NVIDIA_H100_80GB_HBM3", "h-100",
+                           "H800", "GH200", "dgxh100", "Hopper H100 PCIe", "gh200-480gb"}) {
+    EXPECT_EQ(generation(name), "hopper") << name;
+  }
+  for (const char* name : {"A100-80GB", "a100_sxm4", "NVIDIA A100X", "A800"}) {
+    EXPECT_EQ(generation(name), "ampere") << name;
+  }
+  for (const char* name : {"gb300", "GB300", "B200", "nvidia-b300", "GB200NVL72"}) {
+    EXPECT_EQ(generation(name), "blackwell") << name;
+  }
+  for (const char* name : {"v100-sxm2-32gb", "Tesla V100S", "TeslaV100"}) {
+    EXPECT_EQ(generation(name), "volta") << name;
+  }
+  for (const char* name : {"mi300x", "MI300X", "TPU v5p", "h1000", "h100000", "gh100", "sb200",
+                           "l40s", "h", "100", ""}) {
+    EXPECT_EQ(generation(name), "general") << name;
+    EXPECT_EQ(known_generation(name), nullptr) << name;
+  }
+}
+
+TEST(DeviceModels, AnH20IsFedAsAnAmpereIs) {
+  for (const char* name : {"h20", "NVIDIA H20", "H20-3e", "h20_141gb"}) {
+    EXPECT_EQ(generation(name), "slow hopper") << name;
+  }
+  const DeviceGeneration& slow = *known_generation("H20");
+  const DeviceGeneration& hopper = *known_generation("H200");
+  EXPECT_EQ(slow.model.matmul_efficiency, known_generation("A100")->model.matmul_efficiency);
+  EXPECT_EQ(slow.model.memory_efficiency, hopper.model.memory_efficiency);
+  EXPECT_GT(slow.relative_error.matmul_efficiency, hopper.relative_error.matmul_efficiency);
+}
+
+TEST(DeviceModels, WhatIsFittedToLessIsLessCertain) {
+  const auto error = [](const char* name, double DeviceModel::*parameter) {
+    model::Device device = h100();
+    device.name = name;
+    return generation_of(device).relative_error.*parameter;
+  };
+  for (const auto parameter :
+       {&DeviceModel::matmul_efficiency, &DeviceModel::narrow_matmul_efficiency,
+        &DeviceModel::memory_efficiency}) {
+    EXPECT_EQ(error("A100", parameter), error("H100", parameter));
+    for (const char* name : {"GB300", "V100", "H20", "accelerator"}) {
+      EXPECT_GT(error(name, parameter), 2 * error("H100", parameter)) << name;
+    }
+  }
 }
 
 TEST(DeviceModels, UnknownDevicesSustainLessOfHigherPeaks) {

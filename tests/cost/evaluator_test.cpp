@@ -217,7 +217,7 @@ TEST(Evaluate, SplitFollowsTheBottleneckAndAddsUp) {
       const model::Plan plan = cost::evaluate(problem, *network, best.plan);
       const model::TimeSplit& s = plan.split;
       EXPECT_NEAR(s.compute_s + s.recompute_s + s.collective_s + s.pipeline_s + s.data_parallel_s +
-                      s.bubble_s,
+                      s.update_s + s.bubble_s,
                   plan.iteration_time_s, 1e-12 * plan.iteration_time_s)
           << seed;
       EXPECT_GE(s.bubble_s, 0) << seed;

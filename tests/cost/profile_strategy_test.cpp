@@ -577,16 +577,28 @@ TEST(Dimensions, AreThoseThatRulesAskAbout) {
   EXPECT_EQ(dense.blocks, 2);
   EXPECT_EQ(dense.experts, 0);
   EXPECT_EQ(dense.encoder_blocks, 0);
+  EXPECT_EQ(dense.kind, model::ModelKind::kDecoder);
+  EXPECT_EQ(dense.windows + dense.sinks + dense.predictions, 0);
+  model::Architecture special = llama();
+  special.windows = {0, 128};
+  special.sinks = true;
+  special.mtp_layers = 3;
+  const model::Dimensions noted = graph_of(special, options(4096)).dimensions;
+  EXPECT_EQ(noted.windows, 1);
+  EXPECT_EQ(noted.sinks, 2);
+  EXPECT_EQ(noted.predictions, 3);
   const model::Dimensions sparse = graph_of(with_experts(8), options(4096)).dimensions;
   EXPECT_EQ(sparse.experts, 8);
   EXPECT_EQ(sparse.expert_ffn, 1536);
   const model::Dimensions both = graph_of(t5(true), options(512)).dimensions;
   EXPECT_EQ(both.blocks, 5);
   EXPECT_EQ(both.encoder_blocks, 3);
+  EXPECT_EQ(both.kind, model::ModelKind::kEncoderDecoder);
   EXPECT_EQ(both.sequence, 512);
   const model::Dimensions image = graph_of(small_unet(), options(0)).dimensions;
   EXPECT_EQ(image.blocks, 12);
   EXPECT_EQ(image.hidden, 0);
+  EXPECT_EQ(image.kind, model::ModelKind::kUNet);
   EXPECT_EQ(image.sequence, 0);
 }
 

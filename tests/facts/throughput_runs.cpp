@@ -88,16 +88,31 @@ cost::AttentionKernel attention_kernel(const std::string& source) {
 /// part have nothing to hide behind, and both want the same multiprocessors and memory.
 constexpr double kHiddenInBlocks = 0.5;
 
+/// Whether Megatron-Bridge exchanged the tokens of experts beside computation: Qwen3-235B on H100
+/// (moe_a2a_overlap in scripts/performance/configs/qwen/qwen3_workload_base_configs.py of
+/// NVIDIA-NeMo/Megatron-Bridge), and from release 26.06 on the recipes of Qwen3 and DeepSeek-V3 in
+/// MXFP8 (overlap_moe_expert_parallel_comm in src/megatron/bridge/perf_recipes).
+bool hides_experts(const Row& row) {
+  const std::string& key = row.text("arch_key");
+  const bool qwen3 = key.starts_with("qwen3");
+  if (row.text("gpu") == "H100") return key.starts_with("qwen3-235b");
+  const bool late =
+      has(row.text("source"), "release 26.06") || has(row.text("source"), "release 26.08");
+  return late && has(row.text("precision"), "MXFP8") && (qwen3 || key.starts_with("deepseek"));
+}
+
 /// What a source's framework hides. Megatron-LM hid nothing in 2022, and Megatron-DeepSpeed nothing
 /// of ZeRO 1. NVIDIA's recipes of dense models split the collectives of tensor parallelism
 /// (ub_tp_comm_overlap in nemo_megatron/gpt3_175b_hydra.yaml and nemotron/nemotron4-15b-synth.yaml
 /// of NVIDIA/dgxc-benchmarking, but not in grok1/grok1_314b.yaml; userbuffers_… in
 /// scripts/performance/ configs/llama/llama31_llm_pretrain.py of NVIDIA-NeMo/Megatron-Bridge).
-model::Overlap overlap_of(const std::string& source, const Run& run) {
+model::Overlap overlap_of(const Row& row, const Run& run) {
+  const std::string& source = row.text("source_id");
   model::Overlap overlap;
   if (source == "dgxc" || source == "bridge") {
     overlap = targets::default_overlap("megatron");
     overlap.tensor = run.architecture.moe ? 0 : kHiddenInBlocks;
+    if (source == "bridge" && hides_experts(row)) overlap.expert = kHiddenInBlocks;
   } else if (source == "llmfoundry" || source == "torchtitan") {
     overlap = targets::default_overlap("torchtitan");
   }
@@ -175,7 +190,7 @@ TimedRun timed_run(const Row& row, const MeasuredSystems& systems) {
   const std::string& source = row.text("source_id");
   timed.run.profile.attention_kernel = attention_kernel(source);
   timed.cluster = systems.cluster(source, timed.gpu, timed.run.devices());
-  timed.overlap = overlap_of(source, timed.run);
+  timed.overlap = overlap_of(row, timed.run);
   try {
     const model::Plan plan = prediction(timed.run, timed.cluster, timed.overlap);
     timed.predicted_s = plan.iteration_time_s;

@@ -23,6 +23,7 @@ inline simulate::Pipeline line(std::int64_t stages, std::int64_t microbatches,
   pipeline.kinds[0].forward.resize(steps.size());
   pipeline.kinds[0].gradient.resize(steps.size());
   pipeline.sync_s.assign(static_cast<std::size_t>(stages), 0);
+  pipeline.update_s = pipeline.sync_s;
   pipeline.tie_s.assign(static_cast<std::size_t>(stages), 0);
   return pipeline;
 }

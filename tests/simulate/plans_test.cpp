@@ -71,7 +71,9 @@ void expect_sound(const model::Problem& problem, const network::Network& network
   EXPECT_NEAR(simulation.schedule_s + simulation.contention_s + simulation.synchronisation_s,
               simulation.makespan_s - plan.iteration_time_s, slack)
       << where;
-  for (const StageSummary& stage : simulation.stages) {
+  for (std::size_t s = 0; s < simulation.stages.size(); ++s) {
+    const StageSummary& stage = simulation.stages[s];
+    EXPECT_EQ(stage.update_s, plan.stages[s].time.update_s) << where;
     EXPECT_NEAR(stage.forward_s + stage.backward_s + stage.receive_s + stage.sync_s + stage.tie_s +
                     stage.idle_s,
                 simulation.makespan_s, slack)

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,7 +51,9 @@ struct FittedParameter {
   double after = 0;
   double relative_error_before = 0;
   double relative_error_after = 0;
-  bool determined = false;  ///< else the samples say too little, and it is what it was
+  bool determined = false;  ///< else it is what it was: the samples say too little, or it is exact
+  bool exact = false;       ///< known exactly before, or 0: no sample may move it
+  bool at_bound = false;    ///< determined, and the samples want more of it or less than there is
 };
 
 struct Fit {
@@ -84,9 +87,14 @@ struct Fit {
 /// Held out errors are those of k-fold cross-validation: groups are dealt out to the folds in the
 /// order in which they come, and everything above is done without the fold's samples.
 ///
-/// Deterministic. Throws InvalidInput without samples; InternalError if a time is predicted that is
-/// not positive.
+/// Deterministic. Throws InvalidInput without samples, and where these are in the median more than
+/// 30 times as long as the prior predicts or less than a 30th, which units explain and no device;
+/// InternalError if a time is predicted that is not positive.
 Fit fit(std::span<const Sample> samples, const Prior& prior, const FitOptions& options = {});
+
+/// Whether samples are predicted better, in the median, by fits without them than by the prior.
+/// Nothing if none is held out.
+std::optional<bool> beats_prior(std::span<const Sample> samples, const Fit& fit);
 
 /// Of `predicted` times, by sample.
 ErrorSize error_size(std::span<const Sample> samples, std::span<const double> predicted);

@@ -14,7 +14,8 @@ namespace nestplan::calibrate {
 
 /// What measurements were made on, and where their models are.
 struct Setting {
-  /// Its first device is the one to be calibrated. A run on fewer devices has the first of them.
+  /// The first of its types of devices is the one to be calibrated; others keep their parameters. A
+  /// run on fewer devices has the first of them.
   model::Cluster cluster;
   model::Overlap overlap;  ///< of its runs
   /// The model that a cell of the column `model` names. Throws InvalidInput.
@@ -33,6 +34,7 @@ struct Setting {
 ///     precision       bf16
 ///     attention       fused (the device's own kernels), flash1, flash2 or unfused
 ///     sequence_parallel  yes or no (yes)
+///     device          the name of the device to be calibrated, or nothing; others are refused
 ///     group           rows of a group are held out together; else those that differ in the time
 ///                     alone
 ///     note            anything

@@ -30,7 +30,8 @@ struct PlacedPlan {
 
 /// Cost of a plan, straight from the formulas: no dynamic program, no prefix sums, every group of
 /// every pod listed device by device. It is the judge of what the search returns, so it shares with
-/// the search only the network's primitive times and the rounding of memory.
+/// the search only the network's primitive times, the bytes of the optimizer's step and the
+/// rounding of memory.
 ///
 /// Returns a plan with status kOptimal (meaning here: legal and within memory) or kInfeasible with
 /// the reason (memory exceeded, pod too small, batch not divisible, illegal group…); times and
@@ -44,6 +45,9 @@ struct PlacedPlan {
 /// the stages of an interleaved pipeline that run beside computation shorten the `t_i` under the
 /// maximum alone, `τ_i = t_i - min(share·R_i, t_i - R_i)` with all that stage `i` receives in
 /// `R_i`: the first micro-batch on its way down and the last on its way up wait for every transfer.
+///
+/// The optimizer's step (Graph::updates, cost/update.hpp) is part of a stage's `sync_s` and named
+/// in `update_s`; it needs the reduced gradients, so no overlap hides it.
 ///
 /// Ties: every stage but the first that holds some, but not all, of the tied layers exchanges their
 /// gradients once per iteration with the devices of its ranks in the first stage, over one

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "nestplan/model/cluster.hpp"
 
@@ -26,6 +27,9 @@ struct Precision {
 /// "bf16", "fp16", "fp8" (one scale for a tensor), "mxfp8" (one for 32 elements), "tf32" or "fp32".
 /// Throws InvalidConfig with the list for anything else.
 Precision precision_of(const std::string& name);
+
+/// The keys that Device::peak_flops may have: what some precision computes with.
+std::vector<std::string> peak_names();
 
 /// Kernels of fused attention, by what they were written for.
 enum class AttentionKernel : std::uint8_t {

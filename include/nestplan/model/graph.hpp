@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,6 +62,15 @@ struct LayerCost {
   bool operator==(const LayerCost&) const = default;
 };
 
+/// How long the optimizer's step takes on devices of one type, whose kernels move memory.
+struct UpdateRate {
+  double fixed_s = 0;  ///< to launch them
+  double per_byte_s = 0;
+
+  double seconds(double bytes) const { return bytes > 0 ? fixed_s + per_byte_s * bytes : 0; }
+  bool operator==(const UpdateRate&) const = default;
+};
+
 /// How attention is split along the sequence: keys and values go round a ring (Liu et al., arXiv
 /// 2310.01889), or heads are traded for tokens (Jacobs et al., DeepSpeed-Ulysses, arXiv
 /// 2309.14509).
@@ -94,6 +104,17 @@ struct Tie {
   bool operator==(const Tie&) const = default;
 };
 
+/// What a model is to the programs that train it.
+enum class ModelKind : std::uint8_t {
+  kOther,  ///< layers of a graph
+  kDecoder,
+  kEncoder,         ///< BERT
+  kEncoderDecoder,  ///< T5
+  kMultimodal,
+  kUNet,
+  kDiffusionTransformer
+};
+
 /// What the rules of frameworks ask about a model. 0: not known, and rules about it say nothing.
 struct Dimensions {
   std::int64_t heads = 0;
@@ -106,6 +127,10 @@ struct Dimensions {
   std::int64_t experts = 0;     ///< routed ones of a layer; 0: none, if `hidden` is known
   std::int64_t expert_ffn = 0;
   std::int64_t encoder_blocks = 0;  ///< of `blocks`: in the encoder of an encoder-decoder
+  std::int64_t windows = 0;      ///< of `blocks`: whose queries look back no further than a window
+  std::int64_t sinks = 0;        ///< of `blocks`: in whose softmax a learned number takes part
+  std::int64_t predictions = 0;  ///< modules of multi-token prediction, beside `blocks`
+  ModelKind kind = ModelKind::kOther;
   bool operator==(const Dimensions&) const = default;
 };
 
@@ -134,6 +159,16 @@ struct Graph {
 
   std::vector<Tie> ties;
   Dimensions dimensions;
+
+  /// By type of device, see Cluster::type; one alone is for all types. Empty: the optimizer's step
+  /// takes no time, as in graph files.
+  std::vector<UpdateRate> updates;
+
+  /// Seconds of the optimizer's step that moves so many bytes.
+  double update_s(double bytes, int type) const {
+    if (updates.empty()) return 0;
+    return updates[updates.size() > 1 ? static_cast<std::size_t>(type) : 0].seconds(bytes);
+  }
   bool operator==(const Graph&) const = default;
 };
 
@@ -154,5 +189,6 @@ const char* to_string(CollectiveOp op);
 const char* to_string(Phase phase);
 const char* to_string(GroupKind group);
 const char* to_string(ContextForm form);
+const char* to_string(ModelKind kind);
 
 }  // namespace nestplan::model

@@ -17,6 +17,7 @@ Objective parse_objective(std::string_view name);
 Schedule parse_schedule(std::string_view name);
 Recompute parse_recompute(std::string_view name);
 ContextForm parse_context_form(std::string_view name);
+ModelKind parse_model_kind(std::string_view name);
 ShardSpan parse_shard_span(std::string_view name);
 Status parse_status(std::string_view name);
 
@@ -28,6 +29,7 @@ std::vector<std::string> objective_names();
 std::vector<std::string> schedule_names();
 std::vector<std::string> recompute_names();
 std::vector<std::string> context_form_names();
+std::vector<std::string> model_kind_names();
 std::vector<std::string> shard_span_names();
 std::vector<std::string> status_names();
 

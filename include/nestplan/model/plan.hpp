@@ -119,6 +119,7 @@ struct StageTime {
   double gradient_receive_s = 0;
   double zero_s = 0;
   double sync_s = 0;        ///< once per iteration, without what is hidden of it
+  double update_s = 0;      ///< the part of `sync_s` that is the optimizer's step
   double collective_s = 0;  ///< the part of forward, backward and recompute that is collectives
   double tie_s = 0;         ///< once per iteration: gradients of parameters shared with stage 1
 
@@ -188,6 +189,7 @@ struct TimeSplit {
   double collective_s = 0;  ///< tensor, context and expert parallel
   double pipeline_s = 0;    ///< point to point
   double data_parallel_s = 0;
+  double update_s = 0;  ///< the optimizer's step
   double bubble_s = 0;
 };
 
@@ -208,6 +210,7 @@ struct SearchStats {
   std::int64_t cells = 0;           ///< table cells updated
   double largest_table_bytes = 0;   ///< of this rank's part
   bool stopped = false;             ///< before the optimum was proven
+  std::string limit{};              ///< of its method, which was reached, as a clause; empty: none
   /// Why configurations were dropped, with counts, in a fixed order.
   std::vector<std::pair<std::string, std::int64_t>> rejected;
   /// With several ranks: what each of them computed, waited for and sent.

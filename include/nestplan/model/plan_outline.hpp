@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nestplan/model/graph.hpp"
+#include "nestplan/model/overlap.hpp"
 #include "nestplan/model/plan.hpp"
 
 namespace nestplan::model {
@@ -45,6 +46,7 @@ struct PlanOutline {
   std::optional<std::int64_t> microbatches{};
   std::optional<std::int64_t> global_batch{};
   std::optional<std::int64_t> tokens{};  ///< of one sequence
+  Overlap overlap{};                     ///< what it counts as hidden; none where nothing is said
 
   std::int64_t dp() const { return dp_inner * dp_outer; }
   bool operator==(const PlanOutline&) const = default;

@@ -57,10 +57,11 @@ struct Pipeline {
   std::int64_t microbatches = 1;
   std::vector<PartWork> work;  ///< by part
   std::vector<PodKind> kinds;
-  std::vector<double> sync_s;   ///< by stage, once per iteration
-  std::vector<double> tie_s;    ///< by stage: exchange with the first one, once per iteration
-  bool has_uplinks = true;      ///< which transfers share uplinks is known of this network
-  double transfer_overlap = 0;  ///< share of a transfer that runs beside its receiver's steps
+  std::vector<double> sync_s;    ///< by stage, once per iteration
+  std::vector<double> update_s;  ///< by stage: the part of it that is the optimizer's step
+  std::vector<double> tie_s;     ///< by stage: exchange with the first one, once per iteration
+  bool has_uplinks = true;       ///< which transfers share uplinks is known of this network
+  double transfer_overlap = 0;   ///< share of a transfer that runs beside its receiver's steps
 
   std::int64_t parts() const { return stages * chunks; }
 };

@@ -58,7 +58,8 @@ struct StageSummary {
   double backward_s = 0;
   double receive_s = 0;
   double sync_s = 0;
-  double tie_s = 0;  ///< of the first stage: all of them
+  double update_s = 0;  ///< the part of it that is the optimizer's step
+  double tie_s = 0;     ///< of the first stage: all of them
   double idle_s = 0;
   double sync_start_s = 0;
   double sync_end_s = 0;
