@@ -74,7 +74,7 @@ bool obeys_target(const Task& task, const solver::Rules& rules, const cost::Plac
                         std::tie(stage.zero, stage.shard) == std::tie(first.zero, first.shard));
     return alike && rules.broken_by(s) == nullptr && rules.broken_by(configuration, s) == nullptr &&
            rules.broken_by_depth(configuration, s, depth) == nullptr &&
-           rules.broken_by_stage(configuration, s, depth == 1, stage.recompute,
+           rules.broken_by_stage(configuration, s, depth, stage.recompute,
                                  {stage.zero, stage.shard}) == nullptr;
   });
 }
@@ -115,7 +115,7 @@ bool stays_inside(const solver::Instance& instance, solver::Configuration config
                                   stage.strategy) -
                         configuration.strategies.begin();
     const int of = static_cast<int>(choice);
-    return placement.classes(of)[at(placement.class_of(of, position))].allowed;
+    return placement.classes(of)[at(placement.class_of(of, position))]->allowed;
   });
 }
 

@@ -50,12 +50,15 @@ class BoundedProgram {
   std::int64_t depth() const { return depth_; }
 
   /// Least sum of stage times for each number of stages, none slower than `bound_s`. The fastest
-  /// plan by sum and slowest stage.
-  InterOperatorPlan solve(double bound_s) {
+  /// plan by sum and slowest stage; none if it is `over` before that is known.
+  InterOperatorPlan solve(double bound_s, const std::function<bool()>& over) {
     for (auto& states : layers_) std::fill(states.begin(), states.end(), State{});
     state(0, problem_.layers, 0)->sum_s = 0;
     for (std::int64_t s = 1; s <= depth_; ++s) {
-      for (int begin = problem_.layers - 1; begin >= 0; --begin) extend(s, begin, bound_s);
+      for (int begin = problem_.layers - 1; begin >= 0; --begin) {
+        if (over()) return {};
+        extend(s, begin, bound_s);
+      }
     }
     InterOperatorPlan best;
     for (std::int64_t s = 1; s <= depth_; ++s) {
@@ -158,8 +161,9 @@ class InterOperatorPass {
     RowPlan plan;
   };
 
+  /// Nothing faster if the time is up on the way.
   Result run(model::Recompute recompute, double better_than_s, const Clock& clock) {
-    profile(recompute);
+    if (!profile(recompute, clock)) return {};
     const InterOperatorPlan found =
         cut_into_stages(problem_, better_than_s, [&clock] { return clock.over(); });
     Result result{found.seconds, {costs_.configuration().dp, costs_.configuration().dp_inner, {}}};
@@ -190,13 +194,15 @@ class InterOperatorPass {
     return option.stable_s + option.once_s / static_cast<double>(problem_.microbatches);
   }
 
-  void profile(model::Recompute recompute) {
+  /// False if the time was up before all stages were profiled.
+  bool profile(model::Recompute recompute, const Clock& clock) {
     const int layers = problem_.layers;
     const std::size_t stages = at(layers) * at(layers) * choices_.size();
     problem_.seconds.assign(stages, kNever);
     problem_.most_stages.assign(stages, 0);
     for (int begin = 0; begin < layers; ++begin) {
       for (int end = begin + 1; end <= layers; ++end) {
+        if (clock.over()) return false;
         for (int choice = 0; choice < static_cast<int>(choices_.size()); ++choice) {
           const std::optional<StageOption> option = fastest(begin, end, choice, recompute);
           if (!option) continue;
@@ -206,6 +212,7 @@ class InterOperatorPass {
         }
       }
     }
+    return true;
   }
 
   std::int64_t most_stages(std::int64_t most_in_flight) const {
@@ -248,7 +255,7 @@ InterOperatorPlan cut_into_stages(const InterOperatorProblem& problem, double be
     if (bound == kNever || bound * rounds >= best.seconds || over()) break;
     if (bound - last < kEpsilon_s) continue;
     last = bound;
-    InterOperatorPlan plan = program.solve(bound);
+    InterOperatorPlan plan = program.solve(bound, over);
     if (plan.seconds < best.seconds) best = std::move(plan);
   }
   return best.stages.empty() ? InterOperatorPlan{} : best;

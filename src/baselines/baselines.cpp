@@ -70,6 +70,7 @@ model::Plan find_plan(Method method, const model::Problem& problem, const networ
   }
   plan.search.seconds = clock.spent_s();
   plan.search.stopped = clock.was_over();
+  plan.search.limit = std::move(finding.limit);
   return plan;
 }
 

@@ -1,12 +1,14 @@
 #include "baselines/inter_stage.hpp"
 
 #include <coin/Cbc_C_Interface.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
 
+#include "nestplan/util/errors.hpp"
 #include "nestplan/util/index.hpp"
 
 namespace nestplan::baselines {
@@ -43,12 +45,34 @@ class Model {
 
   void set_cutoff(double seconds) { Cbc_setCutoff(model_.get(), seconds / unit_s_); }
 
-  std::optional<InterStagePlan> solve(double time_limit_s, int nodes) {
+  InterStageAnswer solve(double time_limit_s, int nodes) {
     if (std::isfinite(time_limit_s)) {
       Cbc_setMaximumSeconds(model_.get(), std::max(0.0, time_limit_s));
     }
     Cbc_setMaximumNodes(model_.get(), nodes);
     Cbc_solve(model_.get());
+    return {best(), end()};
+  }
+
+ private:
+  struct Choice {
+    int column = 0;
+    std::size_t stage = 0;
+    InterStageChoice what;
+    StagePoint point;  ///< scaled
+  };
+
+  InterStageAnswer::End end() const {
+    using enum InterStageAnswer::End;
+    Cbc_Model* model = model_.get();
+    if (Cbc_isSecondsLimitReached(model) != 0) return kTime;
+    if (Cbc_isNodeLimitReached(model) != 0) return kNodes;
+    if (Cbc_status(model) <= 0) return kProven;  // -1: before the first branch
+    throw InternalError(fmt::format("CBC ended with status {}, secondary status {}",
+                                    Cbc_status(model), Cbc_secondaryStatus(model)));
+  }
+
+  std::optional<InterStagePlan> best() const {
     const double* values = Cbc_bestSolution(model_.get());
     if (values == nullptr || Cbc_isProvenInfeasible(model_.get()) != 0) return std::nullopt;
     InterStagePlan plan;
@@ -62,14 +86,6 @@ class Model {
     plan.seconds = objective_s(program_, plan.stages);
     return plan;
   }
-
- private:
-  struct Choice {
-    int column = 0;
-    std::size_t stage = 0;
-    InterStageChoice what;
-    StagePoint point;  ///< scaled
-  };
 
   int add_column(double low, double high, double cost, bool integer) {
     Cbc_addCol(model_.get(), std::to_string(columns_).c_str(), low, high, cost, integer ? 1 : 0, 0,
@@ -170,15 +186,15 @@ double objective_s(const InterStageProgram& program, const std::vector<InterStag
   return static_cast<double>(program.microbatches - 1) * slowest + sum + latest;
 }
 
-std::optional<InterStagePlan> solve(const InterStageProgram& program, double better_than_s,
-                                    double time_limit_s, int nodes) {
+InterStageAnswer solve(const InterStageProgram& program, double better_than_s, double time_limit_s,
+                       int nodes) {
   const double unit_s = mean_stage_s(program);
-  if (unit_s <= 0) return std::nullopt;
+  if (unit_s <= 0) return {};
   Model model(program, unit_s);
   if (std::isfinite(better_than_s)) model.set_cutoff(better_than_s);
-  std::optional<InterStagePlan> plan = model.solve(time_limit_s, nodes);
-  if (plan && plan->seconds >= better_than_s) return std::nullopt;
-  return plan;
+  InterStageAnswer answer = model.solve(time_limit_s, nodes);
+  if (answer.plan && answer.plan->seconds >= better_than_s) answer.plan.reset();
+  return answer;
 }
 
 }  // namespace nestplan::baselines

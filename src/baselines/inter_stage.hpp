@@ -38,12 +38,24 @@ struct InterStagePlan {
   std::vector<InterStageChoice> stages;
 };
 
+/// What a solver came to.
+struct InterStageAnswer {
+  enum class End : std::uint8_t {
+    kProven,  ///< no choice is faster than the plan, or than what was asked for
+    kNodes,   ///< the limit on nodes
+    kTime     ///< the limit on time
+  };
+  std::optional<InterStagePlan> plan;
+  End end = End::kProven;
+};
+
 /// What a choice for every stage takes.
 double objective_s(const InterStageProgram& program, const std::vector<InterStageChoice>& stages);
 
 /// Solves the program as a mixed-integer one with CBC, in at most `nodes` nodes of its tree and
-/// `time_limit_s`. Empty if no choice is faster than `better_than_s`, or none was found in time.
-std::optional<InterStagePlan> solve(const InterStageProgram& program, double better_than_s,
-                                    double time_limit_s, int nodes);
+/// `time_limit_s`. No plan if no choice is faster than `better_than_s`, or none was found within
+/// the limits. Throws InternalError if CBC gives up for another reason.
+InterStageAnswer solve(const InterStageProgram& program, double better_than_s, double time_limit_s,
+                       int nodes);
 
 }  // namespace nestplan::baselines

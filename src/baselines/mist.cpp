@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -5,6 +7,7 @@
 #include "baselines/row.hpp"
 #include "baselines/search.hpp"
 #include "baselines/stage_costs.hpp"
+#include "nestplan/util/format.hpp"
 #include "solver/ladder.hpp"
 
 /// Mist (Zhu et al., Efficient Distributed Training of Large Language Models via Memory-Parallelism
@@ -29,7 +32,6 @@ namespace {
 using solver::at;
 
 constexpr std::int64_t kBlocksOffset = 2;
-constexpr int kNodes = 2000;  ///< of the tree of one program
 
 /// The row of layers as blocks: those that count, each with the layers behind it that do not.
 class Blocks {
@@ -94,7 +96,13 @@ class Tuning {
     RowPlan plan;
   };
 
-  std::optional<Result> run(double better_than_s, const Clock& clock) {
+  struct Outcome {
+    std::optional<Result> result;  ///< nothing: none is faster, or none was found within the limits
+    bool solved = false;           ///< the program was needed
+    bool at_limit = false;         ///< on its nodes
+  };
+
+  Outcome run(double better_than_s, const Task& task) {
     tune_stages();
     InterStageProgram program;
     program.microbatches = costs_.configuration().microbatches;
@@ -107,10 +115,13 @@ class Tuning {
         for (const Way& way : frontier) ways.push_back(way.point);
       }
     }
-    if (least_time_s() >= better_than_s) return std::nullopt;
-    const auto solved = solve(program, better_than_s, clock.left_s(), kNodes);
-    if (!solved) return std::nullopt;
-    return Result{solved->seconds, plan_of(*solved)};
+    if (least_time_s() >= better_than_s) return {};
+    using End = InterStageAnswer::End;
+    const InterStageAnswer answer =
+        solve(program, better_than_s, task.clock.left_s(), task.budget.mist_nodes);
+    Outcome outcome{{}, true, answer.end == End::kNodes};
+    if (answer.plan) outcome.result = {answer.plan->seconds, plan_of(*answer.plan)};
+    return outcome;
   }
 
  private:
@@ -208,6 +219,8 @@ Finding find_mist(const Task& task) {
   solver::ClassCache cache(instance);
   std::vector<Tuning::Result> improvements;
   double best_s = std::numeric_limits<double>::infinity();
+  std::int64_t programs = 0;
+  std::int64_t at_limit = 0;
   for (const solver::Configuration& configuration : solver::ConfigurationSpace(instance).list()) {
     if (configuration.dp_inner != configuration.dp || configuration.vpp != 1) continue;
     StageCosts costs(instance, configuration, cache);
@@ -216,13 +229,20 @@ Finding find_mist(const Task& task) {
       if (!allowed(task.problem.options.pp, stages)) continue;
       Tuning tuning(costs, blocks, stages, mesh.devices());
       if (tuning.hopeless()) continue;
-      if (auto result = tuning.run(best_s, task.clock)) {
-        best_s = result->seconds;
-        improvements.push_back(std::move(*result));
-      }
+      Tuning::Outcome outcome = tuning.run(best_s, task);
+      programs += outcome.solved ? 1 : 0;
+      at_limit += outcome.at_limit ? 1 : 0;
+      if (!outcome.result) continue;
+      best_s = outcome.result->seconds;
+      improvements.push_back(std::move(*outcome.result));
     }
   }
   Finding finding{{}, "no even share of the devices holds the stages"};
+  if (at_limit > 0) {
+    finding.limit =
+        fmt::format("{} of {} stopped at {}", at_limit, util::counted(programs, "program"),
+                    util::counted(task.budget.mist_nodes, "node"));
+  }
   for (auto it = improvements.rbegin(); it != improvements.rend(); ++it) {
     finding.plan = judge(task, placed(it->plan, row, task.problem.graph));
     if (finding.plan->status != model::Status::kInfeasible) break;

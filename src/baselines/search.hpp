@@ -48,6 +48,7 @@ struct Task {
 struct Finding {
   std::optional<model::Plan> plan;
   std::string reason;
+  std::string limit{};  ///< SearchStats::limit
 };
 
 Finding find_manual(const Task& task);

@@ -75,9 +75,9 @@ void serialize(Archive& archive, nestplan::model::Tie& tie, const unsigned) {
 template <class Archive>
 void serialize(Archive& archive, nestplan::model::Dimensions& dimensions, const unsigned) {
   auto& [heads, kv_heads, hidden, ffn, vocabulary, sequence, blocks, experts, expert_ffn,
-         encoder_blocks] = dimensions;
+         encoder_blocks, windows, sinks, predictions, kind] = dimensions;
   exchange(archive, heads, kv_heads, hidden, ffn, vocabulary, sequence, blocks, experts, expert_ffn,
-           encoder_blocks);
+           encoder_blocks, windows, sinks, predictions, kind);
 }
 
 template <class Archive>
@@ -87,9 +87,15 @@ void serialize(Archive& archive, nestplan::model::Edge& edge, const unsigned) {
 }
 
 template <class Archive>
+void serialize(Archive& archive, nestplan::model::UpdateRate& update, const unsigned) {
+  auto& [fixed, per_byte] = update;
+  exchange(archive, fixed, per_byte);
+}
+
+template <class Archive>
 void serialize(Archive& archive, nestplan::model::Graph& graph, const unsigned) {
-  auto& [name, strategies, layers, edges, tokens, flops, ties, dimensions] = graph;
-  exchange(archive, name, strategies, layers, edges, tokens, flops, ties, dimensions);
+  auto& [name, strategies, layers, edges, tokens, flops, ties, dimensions, updates] = graph;
+  exchange(archive, name, strategies, layers, edges, tokens, flops, ties, dimensions, updates);
 }
 
 template <class Archive>

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "nestplan/util/format.hpp"
 #include "solver/rules.hpp"
 #include "solver/traffic.hpp"
 
@@ -210,10 +211,13 @@ std::vector<std::int64_t> ConfigurationSpace::depths(const Configuration& config
   const bool ruled = rules_.has(targets::Scope::kPipeline);
   const model::Strategy& strategy =
       instance_.strategies()[at(configuration.strategies.front())].strategy;
+  const bool one_is_left = broken_by_stages(configuration, 1) == nullptr;
+  const bool several_are_left = broken_by_stages(configuration, 2) == nullptr;
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
     if (!allowed(instance_.options().pp, p)) continue;
     if (configuration.vpp > 1 && (p == 1 || configuration.microbatches % p != 0)) continue;
     if (!holds_all(configuration.middle, p)) continue;
+    if (!(p == 1 ? one_is_left : several_are_left)) continue;
     if (!ruled || rules_.broken_by_depth(configuration, strategy, p) == nullptr) {
       result.push_back(p);
     }
@@ -232,20 +236,44 @@ bool ConfigurationSpace::covers_all_layers(const std::vector<int>& strategies) c
   return true;
 }
 
-/// Why no depth is left: a rule, or the size of a pod.
+/// The rule that so many stages break however they recompute and share their state; null if some
+/// way is left.
+const targets::Rule* ConfigurationSpace::broken_by_stages(const Configuration& configuration,
+                                                          std::int64_t depth) const {
+  if (!rules_.has(targets::Scope::kStage)) return nullptr;
+  const StageRule& rule = instance_.rule(instance_.lattice().whole());
+  std::vector<model::Recompute> recomputations = rule.recompute;
+  if (configuration.recompute) recomputations = {*configuration.recompute};
+  std::vector<int> shards = configuration.pods.pods == 1 ? rule.shards_in_one_pod : rule.shards;
+  if (configuration.shard) shards = {*configuration.shard};
+  const model::Strategy& strategy =
+      instance_.strategies()[at(configuration.strategies.front())].strategy;
+  const targets::Rule* broken = nullptr;
+  for (const model::Recompute recompute : recomputations) {
+    for (const int shard : shards) {
+      broken = rules_.broken_by_stage(configuration, strategy, depth, recompute,
+                                      kShardChoices[at(shard)]);
+      if (broken == nullptr) return nullptr;
+    }
+  }
+  return broken;
+}
+
+/// Why no depth is left: a rule, the size of a pod, or what interleaving or the layers need.
 void ConfigurationSpace::reject_depths(const Configuration& configuration) {
   const model::Strategy& strategy =
       instance_.strategies()[at(configuration.strategies.front())].strategy;
-  bool some_hold = configuration.middle < 0;
+  bool some_fit = false;
   for (std::int64_t p = 1; p <= configuration.max_depth; ++p) {
-    if (!allowed(instance_.options().pp, p)) continue;
-    if (!holds_all(configuration.middle, p)) continue;
-    some_hold = true;
+    if (!allowed(instance_.options().pp, p) || !holds_all(configuration.middle, p)) continue;
+    some_fit = some_fit || configuration.vpp == 1 || p > 1;
     if (reject(rules_.broken_by_depth(configuration, strategy, p))) return;
+    if (reject(broken_by_stages(configuration, p))) return;
   }
-  ++rejected_[configuration.vpp > 1 ? "interleaving needs a multiple of the stages as micro-batches"
-              : some_hold           ? "no allowed pipeline depth fits into a pod"
-                                    : "no allowed number of stages holds the layers so"];
+  ++rejected_[!some_fit ? "no allowed pipeline depth fits into a pod"
+              : configuration.vpp > 1
+                  ? "interleaving needs a multiple of the stages as micro-batches"
+                  : "no allowed number of stages holds the layers so"];
 }
 
 /// Whether `depth` stages can have all counted layers, if those in the middle have `middle` each. A
@@ -272,7 +300,7 @@ std::vector<std::int64_t> ConfigurationSpace::middles() const {
   return result;
 }
 
-void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {
+void ConfigurationSpace::bound_depth(Configuration& configuration) const {
   std::int64_t smallest = configuration.pods.pod_size + 1;
   for (const int k : configuration.strategies) {
     smallest = std::min(smallest, configuration.unit(instance_.strategies()[at(k)].strategy));
@@ -281,6 +309,9 @@ void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration conf
       std::min<std::int64_t>(instance_.lattice().size() - 1, instance_.lattice().layers());
   configuration.max_depth =
       std::min(configuration.max_depth, configuration.pods.pod_size / smallest);
+}
+
+void ConfigurationSpace::add(std::vector<Configuration>& out, Configuration configuration) {
   Total bound = kNoTotal;
   const DepthBounds bounds(instance_, configuration, floor(configuration));
   for (const std::int64_t p : depths(configuration)) {
@@ -299,7 +330,7 @@ bool ConfigurationSpace::reject(const targets::Rule* rule) {
   if (rule == nullptr) return false;
   const std::string reason = rules_.describe(*rule);
   ++rejected_[reason];
-  examples_.try_emplace(reason, rules_.explain(*rule));
+  if (rules_broken_.insert(reason).second) examples_[reason] = rules_.explain(*rule);
   return true;
 }
 
@@ -366,14 +397,28 @@ void ConfigurationSpace::list_variants(const Configuration& base, std::vector<Co
           list_interleaved(c, out);
           continue;
         }
-        for (const std::int64_t middle : middles()) {
-          c.middle = middle;
-          add(out, c);
-        }
-        c.middle = -1;
+        list_layouts(c, out);
       }
     }
   }
+}
+
+/// Adds `base` with each number of layers in the middle that goes with some depth.
+void ConfigurationSpace::list_layouts(Configuration base, std::vector<Configuration>& out) {
+  bound_depth(base);
+  bool some_hold = false;
+  for (const std::int64_t middle : middles()) {
+    bool holds = false;
+    for (std::int64_t p = 1; p <= base.max_depth && !holds; ++p) {
+      holds = allowed(instance_.options().pp, p) && holds_all(middle, p);
+    }
+    if (!holds) continue;
+    some_hold = true;
+    Configuration c = base;
+    c.middle = middle;
+    add(out, std::move(c));
+  }
+  if (!some_hold) reject_depths(base);
 }
 
 /// Adds `base`, which has several chunks, with each of its strategies for all stages.
@@ -383,6 +428,7 @@ void ConfigurationSpace::list_interleaved(const Configuration& base,
   for (const int k : base.strategies) {
     Configuration c = base;
     c.strategies = {k};
+    bound_depth(c);
     if (covers_all_layers(c.strategies)) add(out, std::move(c));
   }
 }
@@ -414,8 +460,9 @@ void ConfigurationSpace::list_copies(std::int64_t micro_batch, std::vector<Confi
   const std::int64_t most = std::min(devices, options.global_batch / micro_batch);
   for (const std::int64_t dp : options.dp) {
     if (dp > most) {
-      ++rejected_[fmt::format("dp {} is more than {} devices and {} sequences allow", dp, devices,
-                              options.global_batch)];
+      ++rejected_[fmt::format("dp {} is more than {} and {} allow", dp,
+                              util::counted(devices, "device"),
+                              util::counted(options.global_batch, "sequence"))];
     }
   }
   for (std::int64_t dp = 1; dp <= most; ++dp) {

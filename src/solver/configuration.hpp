@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,7 +116,9 @@ class ConfigurationSpace {
 
   /// Why combinations were left out, with counts.
   const std::map<std::string, std::int64_t>& rejected() const { return rejected_; }
-  /// For rules of the target among these reasons: numbers of one combination.
+  /// Whether such a reason is a rule of the target.
+  bool names_rule(const std::string& reason) const { return rules_broken_.contains(reason); }
+  /// For these reasons, where there are any: numbers of one combination.
   const std::map<std::string, std::string>& examples() const { return examples_; }
 
   /// Depths of `configuration` that options and rules allow, ascending.
@@ -129,6 +132,9 @@ class ConfigurationSpace {
   std::vector<std::int64_t> middles() const;
   bool holds_all(std::int64_t middle, std::int64_t depth) const;
   bool covers_all_layers(const std::vector<int>& strategies) const;
+  const targets::Rule* broken_by_stages(const Configuration& configuration,
+                                        std::int64_t depth) const;
+  void bound_depth(Configuration& configuration) const;
   void add(std::vector<Configuration>& out, Configuration configuration);
   bool reject(const targets::Rule* rule);
   void reject_depths(const Configuration& configuration);
@@ -138,6 +144,7 @@ class ConfigurationSpace {
   std::vector<int> usable_strategies(std::int64_t micro_batch);
   std::vector<std::vector<int>> strategy_sets(const std::vector<int>& usable) const;
   void list_copies(std::int64_t micro_batch, std::vector<Configuration>& out);
+  void list_layouts(Configuration base, std::vector<Configuration>& out);
   void list_variants(const Configuration& base, std::vector<Configuration>& out);
 
   const Instance& instance_;
@@ -145,6 +152,7 @@ class ConfigurationSpace {
   std::vector<Floor> floors_;
   std::map<std::string, std::int64_t> rejected_;
   std::map<std::string, std::string> examples_;
+  std::set<std::string> rules_broken_;
 };
 
 /// Whether expert groups of `strategy` fit: `ep` divides cp·dp_inner, or is `k` times it with `k`

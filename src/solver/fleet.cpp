@@ -222,7 +222,7 @@ class Climb {
     result.stats.tables = effort_.tables;
     result.stats.cells = effort_.cells;
     result.stats.per_rank = std::move(figures);
-    return {to_plan(instance, result), 0};
+    return {to_plan(instance, result, settings_.explain), 0};
   }
 
   /// The best of what the groups found; of equal plans the canonical one. Only the first rank gets

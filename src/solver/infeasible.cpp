@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "nestplan/util/format.hpp"
+#include "solver/demands.hpp"
 #include "solver/ladder.hpp"
 #include "solver/rules.hpp"
 #include "solver/search.hpp"
@@ -13,6 +15,8 @@
 namespace nestplan::solver {
 namespace {
 
+constexpr const char* kIllegal =
+    "no combination of micro-batch, data parallelism and strategy is legal";
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// The pipeline of one strategy whose fullest stage needs the least memory.
@@ -218,11 +222,12 @@ std::string describe(const Instance& instance, const Tightest& best) {
       instance.one_type() ? "a device" : "the largest type of devices");
 }
 
-/// Why stages with equally many counted layers cannot be had with any number of stages that is
-/// allowed; empty if that is not it.
+/// Why stages with equally many counted layers, which the options ask for, cannot be had with any
+/// number of stages that is allowed; empty if that is not it.
 std::string explain_uneven(const Instance& instance) {
   const model::PlanOptions& options = instance.options();
-  const bool even_only = instance.rules().layout() == model::StageConstraints::Layout::kEven;
+  using Layout = model::StageConstraints::Layout;
+  const bool even_only = options.stages.layout == Layout::kEven;
   if (!even_only || options.pp.empty()) return "";
   const std::int64_t counted = model::counted_layers(instance.problem().graph);
   const auto even = [&](std::int64_t pp) {
@@ -237,21 +242,25 @@ std::string explain_uneven(const Instance& instance) {
   std::string nearest = below >= 1 ? fmt::format("{}", below) : "";
   if (above <= counted) nearest += fmt::format("{}{}", nearest.empty() ? "" : " or ", above);
   return fmt::format(
-      ": {} layers do not split evenly over {} stages; nearest: --pp {}, or --stage-layers "
-      "first-last",
-      counted, fmt::join(options.pp, " or "), nearest.empty() ? "1" : nearest);
+      ": {} layers do not split evenly over {} stages; nearest: --pp {}{}", counted,
+      fmt::join(options.pp, " or "), nearest.empty() ? "1" : nearest,
+      instance.rules().set().expresses(Layout::kFirstLast) ? ", or --stage-layers first-last" : "");
 }
 
 /// What is wrong when not even the numbers of a configuration work out.
 std::string explain_illegal(const Instance& instance) {
   ConfigurationSpace space(instance);
-  space.list();
+  if (!space.list().empty()) {
+    return "no division of the layers into stages satisfies all restrictions together";
+  }
   const model::PlanOptions& options = instance.options();
   std::vector<std::pair<std::int64_t, std::string>> reasons;
   for (const auto& [reason, count] : space.rejected()) reasons.emplace_back(count, reason);
   std::sort(reasons.rbegin(), reasons.rend());
-  std::string text = "no combination of micro-batch, data parallelism and strategy is legal";
-  if (const std::string uneven = explain_uneven(instance); !uneven.empty()) return text + uneven;
+  // Rules of the target say what the options can change; sizes that never fit come after them.
+  std::stable_partition(reasons.begin(), reasons.end(),
+                        [&](const auto& reason) { return space.names_rule(reason.second); });
+  std::string text = kIllegal;
   if (reasons.empty()) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const StrategySums& sums : instance.strategies()) {
@@ -274,10 +283,7 @@ std::string explain_illegal(const Instance& instance) {
   }
   model::Problem uneven = instance.problem();
   uneven.options.allow_uneven_batch = true;
-  if (!options.allow_uneven_batch &&
-      !ConfigurationSpace(Instance(uneven, instance.network(), instance.lattice()))
-           .list()
-           .empty()) {
+  if (!options.allow_uneven_batch && has_plan(uneven, instance.network())) {
     text += "; least change: --allow-uneven-batch";
   }
   return text;
@@ -348,18 +354,16 @@ std::string too_few_devices(const model::MemoryShortfall& missing, const model::
   if (missing.least_devices <= cluster.devices()) return "";
   const auto devices = static_cast<double>(cluster.devices());
   return fmt::format(
-      "; the state of the model alone is {:.2f} GiB, which is {:.2f} GiB on each of {} devices "
+      "; the state of the model alone is {:.2f} GiB, which is {:.2f} GiB on each of {} "
       "were it shared by all: at least {} such devices are needed",
-      missing.state_bytes / kGiB, missing.state_bytes / kGiB / devices, cluster.devices(),
-      missing.least_devices);
+      missing.state_bytes / kGiB, missing.state_bytes / kGiB / devices,
+      util::counted(cluster.devices(), "device"), missing.least_devices);
 }
 
-bool has_plan(const model::Problem& problem, const network::Network& network) {
-  bool found = false;
-  SearchSettings settings;
-  settings.progress = [&found](const Progress& progress) { found = found || progress.best_s > 0; };
-  settings.stop_requested = [&found] { return found; };
-  return solve(problem, network, settings).status != model::Status::kInfeasible;
+/// Whether stages that fit can be placed: nothing is asked of places.
+bool memory_decides(const Instance& instance) {
+  const model::StageConstraints& stages = instance.options().stages;
+  return stages.places.empty() && stages.confined.empty();
 }
 
 /// Why nothing fits, from `instance`. `sure`: no other instance has to be asked whether a smaller
@@ -384,9 +388,8 @@ Infeasibility explain(const Instance& instance, bool sure) {
       relaxed.options.zero != instance.options().zero) {
     const Instance other(relaxed, instance.network(), instance.lattice());
     const Tightest with_all = tightest(other);
-    // Stages that fit on the largest type may have to lie on others.
     if (with_all.bytes <= other.usable_bytes() &&
-        (other.one_type() || has_plan(relaxed, instance.network()))) {
+        ((other.one_type() && memory_decides(other)) || has_plan(relaxed, instance.network()))) {
       return {text + fmt::format("; {}: allow --recompute none,selective,full and --zero 0,1,2,3, "
                                  "which fits",
                                  change),
@@ -394,33 +397,29 @@ Infeasibility explain(const Instance& instance, bool sure) {
     }
   }
   const double needed = memory_to_hold(instance.problem(), best.bytes);
+  if (!memory_decides(instance) &&
+      !has_plan(with_memory(instance.problem(), needed), instance.network())) {
+    change = "needed, and not enough by itself";
+  }
   return {text + fmt::format("; {}: devices with {:.0f} bytes ({:.2f} GiB) of memory", change,
                              needed, needed / kGiB),
           missing};
 }
 
-/// Whether there are demands on places, and a plan fits without them.
-bool fits_anywhere(const Instance& instance) {
-  model::Problem relaxed = instance.problem();
-  model::StageConstraints& rules = relaxed.options.stages;
-  if (rules.places.empty() && rules.confined.empty()) return false;
-  rules.places.clear();
-  rules.confined.clear();
-  return has_plan(relaxed, instance.network());
-}
-
 }  // namespace
 
 Infeasibility explain_infeasible(const Instance& instance) {
-  if (fits_anywhere(instance)) {
-    return {
-        "placement: no plan keeps every group inside its domain and every stage where it is put; "
-        "least change: drop some of these demands, without them a plan fits"};
-  }
   // All pairs of downsets are looked at; with too many of them, those of the layers in a row.
   constexpr std::int64_t kMostDownsets = 2000;
   const Lattice& lattice = instance.lattice();
-  if (lattice.totally_ordered() || lattice.size() <= kMostDownsets) return explain(instance, true);
+  const bool few = lattice.totally_ordered() || lattice.size() <= kMostDownsets;
+  if (const std::string uneven = explain_uneven(instance); !uneven.empty()) {
+    return {std::string(kIllegal) + uneven};
+  }
+  if (std::string why = contradiction(instance.problem(), instance.network(), few); !why.empty()) {
+    return {std::move(why)};
+  }
+  if (few) return explain(instance, true);
   const Instance in_a_row(instance.problem(), instance.network(),
                           row_lattice(instance.problem().graph));
   return explain(in_a_row, false);

@@ -500,6 +500,15 @@ TypeSet Instance::types(std::int64_t first, std::int64_t count) const {
   return types;
 }
 
+Ticks Instance::update(double bytes, TypeSet types) const {
+  Ticks slowest = 0;
+  for (; types != 0; types &= types - 1) {
+    const double seconds = problem_.graph.update_s(bytes, std::countr_zero(types));
+    slowest = std::max(slowest, scale_.ticks(seconds));
+  }
+  return slowest;
+}
+
 StageCompute Instance::compute(int k, DownsetId outer, DownsetId inner, TypeSet types) const {
   const StrategySums& sums = strategies_[at(k)];
   StageCompute slowest;

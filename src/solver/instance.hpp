@@ -207,6 +207,8 @@ class Instance {
   /// Compute of stage `outer \ inner` under strategy `k`, in each phase on the slowest of some
   /// types.
   StageCompute compute(int k, DownsetId outer, DownsetId inner, TypeSet types) const;
+  /// The optimizer's step that moves so many bytes, on the slowest of some types.
+  Ticks update(double bytes, TypeSet types) const;
   bool collapse() const { return collapse_; }
   /// Whether the ticks were chosen by a plan: then kDrowning holds.
   bool horizon_known() const { return horizon_known_; }

@@ -332,7 +332,7 @@ class Interleaved::Depth {
     all.largest_working = std::max(all.largest_working, one.largest_working);
     all.largest_selective = std::max(all.largest_selective, one.largest_selective);
     all.largest_activation = std::max(all.largest_activation, one.largest_activation);
-    const ClassSums& collectives = *placement_.classes(0)[at(position_class)].sums;
+    const ClassSums& collectives = *placement_.classes(0)[at(position_class)]->sums;
     const auto outer = at(sums.mixes.of[at(item.outer)]);
     const auto inner = at(sums.mixes.of[at(item.inner)]);
     load.forward += n * collectives.forward_of(outer, inner);
@@ -364,7 +364,7 @@ class Interleaved::Depth {
     result.tie = tie(stage, load);
     if (load.drowned) return result;
     StageWork work{{}, load.forward, load.backward};
-    for (TypeSet rest = placement_.classes(0)[at(class_[at(stage)])].types; rest != 0;
+    for (TypeSet rest = placement_.classes(0)[at(class_[at(stage)])]->types; rest != 0;
          rest &= rest - 1) {
       work.compute.wait_for(load.compute[at(std::countr_zero(rest))]);
     }

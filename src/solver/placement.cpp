@@ -294,10 +294,8 @@ cost::ShardGroups groups_in_pod(const Configuration& configuration, const model:
                             s.ep);
 }
 
-}  // namespace
-
-DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
-                                                const Configuration& configuration, int k) {
+DataParallelTimes times_at_origin(const Instance& instance, const Configuration& configuration,
+                                  int k) {
   const std::int64_t origin =
       std::max<std::int64_t>(0, instance.rule(instance.lattice().whole()).position);
   const StageGroups groups(instance, configuration, k, origin, false);
@@ -318,6 +316,15 @@ DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
     }
   }
   return {network, shapes, groups_in_pod(configuration, strategy)};
+}
+
+}  // namespace
+
+const DataParallelTimes& ClassCache::at_origin(int k, const Configuration& configuration) {
+  const auto [entry, inserted] =
+      origins_.try_emplace({k, configuration.dp, configuration.dp_inner});
+  if (inserted) entry->second = times_at_origin(instance_, configuration, k);
+  return entry->second;
 }
 
 const ClassSums* ClassCache::sums(int k,
@@ -460,6 +467,7 @@ int Placement::link_level(std::int64_t from, std::int64_t to, std::int64_t unit)
 }
 
 void Placement::find_classes() {
+  cache_.trim();
   const std::size_t choices = configuration_.strategies.size();
   class_of_.assign(choices, std::vector<int>(position_.size(), -1));
   classes_.resize(choices);
@@ -471,7 +479,7 @@ void Placement::find_classes() {
     const bool repeats =
         collapses && instance_.network().shapes_repeat(configuration_.pods, unit, true);
     const std::int64_t period = instance_.network().shape_period();
-    std::map<ClassKey, int> known;
+    KnownClasses known;
     std::unordered_map<std::int64_t, int> of_residue;
     for (std::size_t x = 0; x < position_.size(); ++x) {
       if (!fits(unit_of_[choice], static_cast<int>(x))) continue;
@@ -576,15 +584,15 @@ bool Placement::stays_inside(const StageGroups& groups, int k, std::int64_t x,
   return instance_.stays_inside(Scope::kPod, with_first);
 }
 
-void Placement::find_class(int choice, int position, std::map<ClassKey, int>& known) {
+void Placement::find_class(int choice, int position, KnownClasses& known) {
   const std::int64_t x = position_[at(position)];
-  PositionClass entry = cache_.at_position(configuration_.strategies[at(choice)], configuration_, x,
-                                           [&] { return make_class(choice, x); });
+  const SharedClass entry =
+      cache_.at_position(configuration_.strategies[at(choice)], configuration_, x,
+                         [&] { return make_class(choice, x); });
   auto& classes = classes_[at(choice)];
   if (!instance_.collapse()) known.clear();
-  const auto [found, inserted] = known.try_emplace(
-      {entry.sums, entry.types, entry.allowed, entry.shards}, static_cast<int>(classes.size()));
-  if (inserted) classes.push_back(std::move(entry));
+  const auto [found, inserted] = known.try_emplace(entry.get(), static_cast<int>(classes.size()));
+  if (inserted) classes.push_back(entry);
   class_of_[at(choice)][at(position)] = found->second;
 }
 
@@ -596,8 +604,8 @@ void Placement::find_floor() {
   for (std::size_t choice = 0; choice < configuration_.strategies.size(); ++choice) {
     const auto devices = static_cast<double>(units_[at(unit_of_[choice])]) /
                          static_cast<double>(configuration_.dp_inner);
-    for (const PositionClass& position_class : classes_[choice]) {
-      const std::vector<Ticks>& of_layer = position_class.sums->of_layer;
+    for (const SharedClass& position_class : classes_[choice]) {
+      const std::vector<Ticks>& of_layer = position_class->sums->of_layer;
       const StrategySums& sums = instance_.strategies()[at(configuration_.strategies[choice])];
       for (std::size_t v = 0; v < layers; ++v) {
         if (of_layer[v] == kNever) continue;

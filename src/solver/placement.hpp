@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -110,10 +111,6 @@ struct DataParallelTimes {
   Sharers dense_, expert_, dense_in_pod_, expert_in_pod_;
 };
 
-/// No stage of strategy `k` at the start of a pod takes less: the times of one of its groups.
-DataParallelTimes data_parallel_times_at_origin(const Instance& instance,
-                                                const Configuration& configuration, int k);
-
 /// Positions with equal times and limits for one strategy.
 struct PositionClass {
   const ClassSums* sums = nullptr;
@@ -121,7 +118,18 @@ struct PositionClass {
   TypeSet types = 1;    ///< of the devices there, over all pods
   bool allowed = true;  ///< no group leaves the domain that it has to stay in
   DataParallelTimes data_parallel;
+
+  /// An order; neither comes before the other where stages take and hold the same at both.
+  struct Before {
+    bool operator()(const std::shared_ptr<const PositionClass>& a,
+                    const std::shared_ptr<const PositionClass>& b) const {
+      return std::tie(a->sums, a->types, a->allowed, a->shards) <
+             std::tie(b->sums, b->types, b->allowed, b->shards);
+    }
+  };
 };
+
+using SharedClass = std::shared_ptr<const PositionClass>;
 
 /// Caches over configurations what depends only on the shapes of a strategy's groups.
 class ClassCache {
@@ -131,21 +139,39 @@ class ClassCache {
   /// `shapes[g]`: the distinct shapes of the groups of kind `g`.
   const ClassSums* sums(int k, const std::vector<std::vector<network::GroupShape>>& shapes);
 
-  /// The class of a stage of strategy `k` that starts at `x`, if another configuration with the
-  /// same copies had one there; else `make` is asked for it.
-  template <typename Make>
-  PositionClass at_position(int k, const Configuration& configuration, std::int64_t x, Make make) {
+  /// Forgets positions where there are many. Classes that were given out stay as they are.
+  void trim() {
     constexpr std::size_t kMost = 1 << 16;
-    if (positions_.size() > kMost) positions_.clear();
-    const auto [entry, inserted] =
-        positions_.try_emplace({k, configuration.dp, configuration.dp_inner, x});
-    if (inserted) entry->second = make();
-    return entry->second;
+    if (positions_.size() <= kMost) return;
+    positions_.clear();
+    classes_.clear();
+    origins_.clear();
   }
+
+  /// The class of a stage of strategy `k` that starts at `x`, if another configuration with the
+  /// same copies had one there; else `make` is asked for it. Until `trim`, classes of the same
+  /// strategy and copies are one object where stages take and hold the same.
+  template <typename Make>
+  SharedClass at_position(int k, const Configuration& configuration, std::int64_t x, Make make) {
+    SharedClass& entry = positions_[{k, configuration.dp, configuration.dp_inner, x}];
+    if (!entry) {
+      auto& alike = classes_[{k, configuration.dp, configuration.dp_inner}];
+      entry = *alike.insert(std::make_shared<const PositionClass>(make())).first;
+    }
+    return entry;
+  }
+
+  /// No stage of strategy `k` at the start of a pod takes less: the times of one of its groups. The
+  /// reference holds until `trim`.
+  const DataParallelTimes& at_origin(int k, const Configuration& configuration);
 
  private:
   const Instance& instance_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, PositionClass> positions_;
+  using Copies = std::tuple<int, std::int64_t, std::int64_t>;  ///< strategy, dp, dp_inner
+
+  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, SharedClass> positions_;
+  std::map<Copies, std::set<SharedClass, PositionClass::Before>> classes_;
+  std::map<Copies, DataParallelTimes> origins_;
   std::map<std::pair<int, std::vector<std::vector<network::GroupShape>>>,
            std::unique_ptr<ClassSums>>
       cache_;
@@ -194,7 +220,7 @@ class Placement {
 
   /// Class of a position for a strategy (by its place in the configuration's list).
   int class_of(int choice, int position) const { return class_of_[at(choice)][at(position)]; }
-  const std::vector<PositionClass>& classes(int choice) const { return classes_[at(choice)]; }
+  const std::vector<SharedClass>& classes(int choice) const { return classes_[at(choice)]; }
   /// Equal for positions that have the same class for every strategy.
   int joint_class(int position) const { return joint_class_[at(position)]; }
 
@@ -209,7 +235,7 @@ class Placement {
   Ticks least_receive() const { return least_receive_; }
 
  private:
-  using ClassKey = std::tuple<const ClassSums*, TypeSet, bool, ShardShapes>;
+  using KnownClasses = std::unordered_map<const PositionClass*, int>;
 
   void find_positions();
   int link_level(std::int64_t from, std::int64_t to, std::int64_t unit) const;
@@ -218,7 +244,7 @@ class Placement {
   PositionClass make_class(int choice, std::int64_t x) const;
   bool stays_inside(const StageGroups& groups, int k, std::int64_t x,
                     const std::vector<std::vector<network::GroupShape>>& shapes) const;
-  void find_class(int choice, int position, std::map<ClassKey, int>& known);
+  void find_class(int choice, int position, KnownClasses& known);
   void find_floor();
   void find_origin_levels();
 
@@ -230,7 +256,7 @@ class Placement {
   std::vector<int> unit_of_;
   std::vector<std::vector<std::vector<Hop>>> hops_;  ///< by unit, position
   std::vector<std::vector<int>> class_of_;           ///< by choice, position
-  std::vector<std::vector<PositionClass>> classes_;  ///< by choice
+  std::vector<std::vector<SharedClass>> classes_;    ///< by choice
   std::vector<int> joint_class_;                     ///< by position
   std::vector<std::vector<int>> origin_level_;       ///< by unit, position; with ties only
   Floor floor_;

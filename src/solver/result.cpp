@@ -57,7 +57,7 @@ void check_options(const model::PlanOptions& options) {
   if (options.zero.empty()) throw InvalidConfig("no ZeRO stage is allowed");
 }
 
-model::Plan to_plan(const Instance& instance, const SearchResult& result) {
+model::Plan to_plan(const Instance& instance, const SearchResult& result, bool explain) {
   model::Plan plan;
   if (result.plan) {
     plan = judge(instance, result);
@@ -73,8 +73,9 @@ model::Plan to_plan(const Instance& instance, const SearchResult& result) {
     plan.status = model::Status::kInfeasible;
     plan.objective = instance.options().objective;
     plan.lower_bound_s = instance.scale().seconds(result.lower_bound);
-    plan.reason = kStoppedEarly;
-    if (result.complete) {
+    if (!result.complete) {
+      plan.reason = kStoppedEarly;
+    } else if (explain) {
       Infeasibility why = explain_infeasible(instance);
       plan.reason = std::move(why.reason);
       plan.shortfall = why.shortfall;

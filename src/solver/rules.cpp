@@ -89,10 +89,10 @@ const Rule* Rules::broken_by_depth(const Configuration& configuration,
 }
 
 const Rule* Rules::broken_by_stage(const Configuration& configuration,
-                                   const model::Strategy& strategy, bool alone,
+                                   const model::Strategy& strategy, std::int64_t stages,
                                    model::Recompute recompute, const ShardChoice& shard) const {
   Candidate candidate = of_configuration(configuration, strategy);
-  candidate.pp = alone ? 1 : 2;
+  candidate.pp = stages;
   candidate.zero = shard.zero;
   candidate.shard = shard.span;
   candidate.recompute = recompute;

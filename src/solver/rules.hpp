@@ -31,9 +31,9 @@ class Rules {
                                  const model::Strategy& strategy) const;
   const targets::Rule* broken_by_depth(const Configuration& configuration,
                                        const model::Strategy& strategy, std::int64_t depth) const;
-  /// Of a stage that is alone, or one of several.
+  /// Of one of so many stages.
   const targets::Rule* broken_by_stage(const Configuration& configuration,
-                                       const model::Strategy& strategy, bool alone,
+                                       const model::Strategy& strategy, std::int64_t stages,
                                        model::Recompute recompute, const ShardChoice& shard) const;
 
   /// Whether any rule is of that scope.

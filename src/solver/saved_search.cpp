@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
+#include <type_traits>
 
 #include "nestplan/util/errors.hpp"
 
@@ -41,6 +43,24 @@ class Numbers {
     put(static_cast<std::int64_t>(text.size()));
     for (const char c : text) put(static_cast<std::int64_t>(c));
   }
+  template <typename Name>
+  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void put(Name name) {
+    put(static_cast<std::int64_t>(name));
+  }
+  void put(const TableLimits& limits) {
+    put(limits.stage);
+    put(limits.sum);
+  }
+  template <typename First, typename Second>
+  void put(const std::pair<First, Second>& pair) {
+    put(pair.first);
+    put(pair.second);
+  }
+  template <typename Item>
+  void put(const std::vector<Item>& items) {
+    put(static_cast<std::int64_t>(items.size()));
+    for (const Item& item : items) put(item);
+  }
 
   std::int64_t number() { return values_.at(next_++); }
   Ticks ticks() { return std::bit_cast<Ticks>(number()); }
@@ -52,6 +72,28 @@ class Numbers {
     std::string result(at(number()), '\0');
     for (char& c : result) c = static_cast<char>(number());
     return result;
+  }
+
+  void take(std::int64_t& value) { value = number(); }
+  void take(Ticks& value) { value = ticks(); }
+  void take(Total& value) { value = total(); }
+  template <typename Name>
+  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void take(Name& name) {
+    name = static_cast<Name>(number());
+  }
+  void take(TableLimits& limits) {
+    take(limits.stage);
+    take(limits.sum);
+  }
+  template <typename First, typename Second>
+  void take(std::pair<First, Second>& pair) {
+    take(pair.first);
+    take(pair.second);
+  }
+  template <typename Item>
+  void take(std::vector<Item>& items) {
+    items.resize(at(number()));
+    for (Item& item : items) take(item);
   }
 
   std::vector<std::byte> bytes() const {
@@ -99,58 +141,27 @@ BoardEntry board_entry(Numbers& in) {
   return entry;
 }
 
-void put(Numbers& out, const SavedVisit& visit) {
-  out.put(visit.configuration);
-  out.put(visit.bound);
-  out.put(static_cast<std::int64_t>(visit.state.step));
-  const TableRequest& request = visit.state.request;
-  out.put(static_cast<std::int64_t>(request.combine));
-  out.put(request.limits.stage);
-  out.put(request.limits.sum);
-  out.put(static_cast<std::int64_t>(request.limits.prune));
-  out.put(static_cast<std::int64_t>(request.depths.size()));
-  for (const std::int64_t depth : request.depths) out.put(depth);
-  out.put(static_cast<std::int64_t>(visit.state.promising.size()));
-  for (const auto& [total, depth] : visit.state.promising) {
-    out.put(total);
-    out.put(depth);
-  }
-  out.put(static_cast<std::int64_t>(visit.state.depths.size()));
-  for (const std::int64_t depth : visit.state.depths) out.put(depth);
-  out.put(visit.state.factor);
-  out.put(visit.state.refined);
-  out.put(visit.state.slowest);
-  out.put(visit.state.sum);
-  out.put(visit.next);
-  out.put(visit.capacity);
-}
-
-SavedVisit saved_visit(Numbers& in) {
-  SavedVisit visit;
-  visit.configuration = in.number();
-  visit.bound = in.total();
-  visit.state.step = static_cast<VisitState::Step>(in.number());
-  TableRequest& request = visit.state.request;
-  request.combine = static_cast<Combine>(in.number());
-  request.limits.stage = in.ticks();
-  request.limits.sum = in.ticks();
-  request.limits.prune = in.number() != 0;
-  request.depths.resize(at(in.number()));
-  for (std::int64_t& depth : request.depths) depth = in.number();
-  visit.state.promising.resize(at(in.number()));
-  for (auto& [total, depth] : visit.state.promising) {
-    total = in.total();
-    depth = in.number();
-  }
-  visit.state.depths.resize(at(in.number()));
-  for (std::int64_t& depth : visit.state.depths) depth = in.number();
-  visit.state.factor = in.ticks();
-  visit.state.refined = in.number();
-  visit.state.slowest = in.ticks();
-  visit.state.sum = in.total();
-  visit.next = in.number();
-  visit.capacity = in.number();
-  return visit;
+/// Shows every field of a saved visit to `see(name, field)`. Checkpoints have the names, messages
+/// the order.
+template <typename Visit, typename See>
+void see_fields(Visit& visit, See&& see) {
+  auto& state = visit.state;
+  auto& request = state.request;
+  see("bound", visit.bound);
+  see("configuration", visit.configuration);
+  see("step", state.step);
+  see("combine", request.combine);
+  see("prune", request.limits.prune);
+  see("next_downset", visit.next);
+  see("capacity", visit.capacity);
+  see("seed_depths", state.depths);
+  see("seed_factor", state.factor);
+  see("refined", state.refined);
+  see("sum", state.sum);
+  see("slowest_ticks", state.slowest);
+  see("limits_ticks", request.limits);
+  see("depths", request.depths);
+  see("promising", state.promising);
 }
 
 /// Columns of a table in a snapshot: a column of totals is two of numbers.
@@ -207,60 +218,79 @@ class Columns {
 
 std::string visit_name(std::size_t i) { return fmt::format("visits/{}", i); }
 
-void write_visit(SnapshotWriter& out, const std::string& name, const SavedVisit& visit) {
-  const TableRequest& request = visit.state.request;
-  const std::vector<SavedVisit> one{visit};
-  write_totals(out, name + "/bound", one, [](const SavedVisit& v) { return v.bound; });
-  const auto number = [&](const char* field, std::int64_t value) {
-    out.integers(name + "/" + field, std::span(&value, 1));
-  };
-  number("configuration", visit.configuration);
-  number("step", static_cast<std::int64_t>(visit.state.step));
-  number("combine", static_cast<std::int64_t>(request.combine));
-  number("prune", request.limits.prune ? 1 : 0);
-  number("next_downset", visit.next);
-  number("capacity", visit.capacity);
-  out.integers(name + "/seed_depths", visit.state.depths);
-  out.reals(name + "/seed_factor", std::span(&visit.state.factor, 1));
-  number("refined", visit.state.refined);
-  write_totals(out, name + "/sum", one, [](const SavedVisit& v) { return v.state.sum; });
-  out.reals(name + "/slowest_ticks", std::span(&visit.state.slowest, 1));
-  const std::vector<double> limits{request.limits.stage, request.limits.sum};
-  out.reals(name + "/limits_ticks", limits);
-  out.integers(name + "/depths", request.depths);
-  const auto& promising = visit.state.promising;
-  write_totals(out, name + "/promising/total", promising, [](const auto& p) { return p.first; });
-  write_numbers(out, name + "/promising/depth", promising, [](const auto& p) { return p.second; });
-}
+/// Writes fields of a visit to a checkpoint.
+class FieldWriter {
+ public:
+  FieldWriter(SnapshotWriter& out, std::string visit) : out_(out), visit_(std::move(visit)) {}
 
-SavedVisit read_visit(const SnapshotReader& in, const std::string& name) {
-  SavedVisit visit;
-  Columns one(in, name);
-  visit.bound = one.totals("bound").at(0);
-  visit.configuration = one.numbers("configuration").at(0);
-  visit.state.step = static_cast<VisitState::Step>(one.numbers("step").at(0));
-  TableRequest& request = visit.state.request;
-  request.combine = static_cast<Combine>(one.numbers("combine").at(0));
-  request.limits.prune = one.numbers("prune").at(0) != 0;
-  visit.next = one.numbers("next_downset").at(0);
-  visit.capacity = one.numbers("capacity").at(0);
-  visit.state.depths = in.integers(name + "/seed_depths");
-  visit.state.factor = one.reals("seed_factor").at(0);
-  visit.state.refined = one.numbers("refined").at(0);
-  visit.state.sum = one.totals("sum").at(0);
-  visit.state.slowest = one.reals("slowest_ticks").at(0);
-  const auto limits = in.reals(name + "/limits_ticks");
-  request.limits.stage = limits.at(0);
-  request.limits.sum = limits.at(1);
-  request.depths = in.integers(name + "/depths");
-  Columns promising(in, name + "/promising");
-  const auto totals = promising.totals("total");
-  const auto depths = promising.numbers("depth");
-  for (std::size_t i = 0; i < promising.rows(); ++i) {
-    visit.state.promising.emplace_back(totals[i], depths[i]);
+  void operator()(const char* name, std::int64_t value) const {
+    out_.integers(path(name), std::span(&value, 1));
   }
-  return visit;
-}
+  template <typename Name>
+  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void operator()(const char* name,
+                                                                               Name value) const {
+    (*this)(name, static_cast<std::int64_t>(value));
+  }
+  void operator()(const char* name, Ticks value) const {
+    out_.reals(path(name), std::span(&value, 1));
+  }
+  void operator()(const char* name, Total value) const {
+    write_totals(out_, path(name), std::span(&value, 1), [](Total total) { return total; });
+  }
+  void operator()(const char* name, const TableLimits& limits) const {
+    out_.reals(path(name), std::array{limits.stage, limits.sum});
+  }
+  void operator()(const char* name, const std::vector<std::int64_t>& values) const {
+    out_.integers(path(name), values);
+  }
+  void operator()(const char* name, const std::vector<std::pair<Total, std::int64_t>>& all) const {
+    write_totals(out_, path(name) + "/total", all, [](const auto& pair) { return pair.first; });
+    write_numbers(out_, path(name) + "/depth", all, [](const auto& pair) { return pair.second; });
+  }
+
+ private:
+  std::string path(const char* name) const { return visit_ + '/' + name; }
+
+  SnapshotWriter& out_;
+  std::string visit_;
+};
+
+/// Reads them back.
+class FieldReader {
+ public:
+  FieldReader(const SnapshotReader& in, const std::string& visit)
+      : in_(in), visit_(visit), one_(in, visit) {}
+
+  void operator()(const char* name, std::int64_t& value) { value = one_.numbers(name).at(0); }
+  template <typename Name>
+  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void operator()(const char* name,
+                                                                               Name& value) {
+    value = static_cast<Name>(one_.numbers(name).at(0));
+  }
+  void operator()(const char* name, Ticks& value) { value = one_.reals(name).at(0); }
+  void operator()(const char* name, Total& value) { value = one_.totals(name).at(0); }
+  void operator()(const char* name, TableLimits& limits) {
+    const std::vector<double> both = in_.reals(path(name));
+    limits.stage = both.at(0);
+    limits.sum = both.at(1);
+  }
+  void operator()(const char* name, std::vector<std::int64_t>& values) {
+    values = in_.integers(path(name));
+  }
+  void operator()(const char* name, std::vector<std::pair<Total, std::int64_t>>& all) {
+    Columns columns(in_, path(name));
+    const std::vector<Total> totals = columns.totals("total");
+    const std::vector<std::int64_t> depths = columns.numbers("depth");
+    for (std::size_t i = 0; i < columns.rows(); ++i) all.emplace_back(totals[i], depths[i]);
+  }
+
+ private:
+  std::string path(const char* name) const { return visit_ + '/' + name; }
+
+  const SnapshotReader& in_;
+  std::string visit_;
+  Columns one_;
+};
 
 }  // namespace
 
@@ -304,7 +334,8 @@ void SavedSearch::write(SnapshotWriter& out) const {
   std::string reasons;
   for (const auto& [reason, count] : rejected) reasons += reason + "\n";
   out.text("search/rejected/reasons", reasons);
-  for (std::size_t i = 0; i < visits.size(); ++i) write_visit(out, visit_name(i), visits[i]);
+  for (std::size_t i = 0; i < visits.size(); ++i)
+    see_fields(visits[i], FieldWriter(out, visit_name(i)));
 }
 
 SavedSearch SavedSearch::read(const SnapshotReader& in) {
@@ -355,7 +386,7 @@ SavedSearch SavedSearch::read(const SnapshotReader& in) {
     begin = std::min(end + 1, reasons.size());
   }
   for (std::size_t i = 0; i < at(number("search/visits")); ++i) {
-    search.visits.push_back(read_visit(in, visit_name(i)));
+    see_fields(search.visits.emplace_back(), FieldReader(in, visit_name(i)));
   }
   return search;
 }
@@ -402,7 +433,9 @@ std::vector<std::byte> to_bytes(const GroupState& state) {
   out.put(static_cast<std::int64_t>(state.waiting.size()));
   for (const BoardEntry& entry : state.waiting) put(out, entry);
   out.put(static_cast<std::int64_t>(state.visit ? 1 : 0));
-  if (state.visit) put(out, *state.visit);
+  if (state.visit) {
+    see_fields(*state.visit, [&](const char*, const auto& field) { out.put(field); });
+  }
   out.put(state.visited);
   out.put(state.tables);
   out.put(static_cast<std::int64_t>(state.rejected.size()));
@@ -420,7 +453,9 @@ GroupState to_group_state(std::span<const std::byte> bytes) {
   for (Candidate& entry : state.best) entry = candidate(in);
   state.waiting.resize(at(in.number()));
   for (BoardEntry& entry : state.waiting) entry = board_entry(in);
-  if (in.number() != 0) state.visit = saved_visit(in);
+  if (in.number() != 0) {
+    see_fields(state.visit.emplace(), [&](const char*, auto& field) { in.take(field); });
+  }
   state.visited = in.number();
   state.tables = in.number();
   state.rejected.resize(at(in.number()));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "nestplan/cost/update.hpp"
 #include "nestplan/util/errors.hpp"
 #include "solver/interleaved.hpp"
 
@@ -17,6 +18,21 @@ constexpr const char* kBeaten = "cannot beat the best plan";
 
 std::vector<std::pair<std::string, std::int64_t>> rejections(const ConfigurationSpace& space) {
   return {space.rejected().begin(), space.rejected().end()};
+}
+
+/// The optimizer's step of a stage on the fastest type of devices.
+Ticks least_update(const Instance& instance, const Configuration& configuration,
+                   const model::Strategy& strategy, const ShardChoice& shard,
+                   const cost::StageFootprint& stage) {
+  const cost::ShardGroups groups = cost::shard_groups(
+      shard.span, configuration.dp, configuration.dp_inner, strategy.cp, strategy.ep);
+  const double bytes =
+      cost::update_bytes(stage, shard.zero, instance.options().state_bytes, groups);
+  Ticks least = kNever;
+  for (int type = 0; type < instance.problem().cluster.type_count(); ++type) {
+    least = std::min(least, instance.update(bytes, TypeSet{1} << type));
+  }
+  return least;
 }
 
 }  // namespace
@@ -62,7 +78,7 @@ Search::Search(const Instance& instance, const SearchSettings& settings, const G
 /// The first stage holds a source of the graph at least: what data parallelism adds to the cheapest
 /// of these is added to any plan. How long the stage computes is not known, so whatever may run
 /// beside computation does.
-std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) const {
+std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& configuration) {
   const Lattice& lattice = instance_.lattice();
   const DownsetId whole = lattice.whole();
   const std::vector<int> shards =
@@ -78,7 +94,7 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
   const model::Overlap& overlap = instance_.options().overlap;
   for (const int k : configuration.strategies) {
     const StrategySums& sums = instance_.strategies()[at(k)];
-    const DataParallelTimes times = data_parallel_times_at_origin(instance_, configuration, k);
+    const DataParallelTimes& times = classes_.at_origin(k, configuration);
     for (DownsetId inner = lowest; inner < whole; ++inner) {
       if (sums.unusable[at(whole)] != sums.unusable[at(inner)]) continue;
       const cost::StageFootprint stage = instance_.footprint(k, whole, inner);
@@ -95,7 +111,9 @@ std::vector<FirstStageCost> Search::first_stage_costs(const Configuration& confi
         const SyncTicks sync =
             times.sync(instance_, shard, stage.parameters, stage.expert_parameters);
         least[z].zero = std::min(least[z].zero, exposed(zero, overlap.shards, kNever));
-        least[z].sync = std::min(least[z].sync, sync.exposed(overlap.sync, kNever, kNever));
+        const Ticks update = least_update(instance_, configuration, sums.strategy, shard, stage);
+        least[z].sync =
+            std::min(least[z].sync, sync.exposed(overlap.sync, kNever, kNever) + update);
       }
     }
   }

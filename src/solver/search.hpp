@@ -113,7 +113,7 @@ class Search {
 
   void post();
   Order next_order();
-  std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration) const;
+  std::vector<FirstStageCost> first_stage_costs(const Configuration& configuration);
   /// The same, remembered from when the configuration was bounded to when it is visited.
   const std::vector<FirstStageCost>& first_stage(const Configuration& configuration);
   Total bound_at_origin(const Configuration& configuration);
@@ -178,9 +178,9 @@ cost::PlacedPlan canonical_plan(const Instance& instance,
 /// Canonical order of plans with the same micro-batch, dp, dp_inner and depth.
 bool canonically_before(const cost::PlacedPlan& a, const cost::PlacedPlan& b);
 
-/// The plan of a result, judged; the reason where there is none. `result.plan` must be there if
-/// `result.total` is.
-model::Plan to_plan(const Instance& instance, const SearchResult& result);
+/// The plan of a result, judged; where there is none the reason, if it is to be explained.
+/// `result.plan` must be there if `result.total` is.
+model::Plan to_plan(const Instance& instance, const SearchResult& result, bool explain = true);
 
 /// The lattice of `graph`; nothing if `stop` says so before it is complete.
 std::optional<Lattice> enumerate(const model::Graph& graph, const std::function<bool()>& stop);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "nestplan/cost/update.hpp"
 #include "solver/rules.hpp"
 
 namespace nestplan::solver {
@@ -68,14 +69,14 @@ StagePricer::StagePricer(const Instance& instance, const Placement& placement, i
   };
   reserve_alone_ = reserve(false);
   reserve_in_pipeline_ = reserve(true);
-  for (const PositionClass& position_class : classes_) {
-    const auto known =
-        std::find_if(machines_.begin(), machines_.end(),
-                     [&](const Machine& machine) { return machine.types == position_class.types; });
+  for (const SharedClass& position_class : classes_) {
+    const auto known = std::find_if(
+        machines_.begin(), machines_.end(),
+        [&](const Machine& machine) { return machine.types == position_class->types; });
     machine_of_.push_back(static_cast<int>(known - machines_.begin()));
     if (known != machines_.end()) continue;
     Machine& machine = machines_.emplace_back();
-    machine.types = position_class.types;
+    machine.types = position_class->types;
     const double usable = instance.usable_bytes(machine.types);
     machine.room_alone = usable - reserve_alone_;
     machine.room_in_pipeline = usable - reserve_in_pipeline_;
@@ -111,8 +112,8 @@ void StagePricer::find_permitted(const Configuration& configuration) {
   for (const bool alone : {false, true}) {
     for (std::size_t r = 0; r < kRecomputations; ++r) {
       for (std::size_t i = 0; i < kChoices; ++i) {
-        if (rules.broken_by_stage(configuration, sums_.strategy, alone, static_cast<Recompute>(r),
-                                  kShardChoices[i]) != nullptr) {
+        if (rules.broken_by_stage(configuration, sums_.strategy, alone ? 1 : 2,
+                                  static_cast<Recompute>(r), kShardChoices[i]) != nullptr) {
           permitted_[alone ? 1 : 0][r] &= ~(1U << i);
         }
       }
@@ -195,14 +196,14 @@ unsigned StagePricer::worthwhile(Machine& machine, Recompute recompute,
 }
 
 std::optional<StageWork> StagePricer::work(int position_class) const {
-  const ClassSums& sums = *classes_[at(position_class)].sums;
+  const ClassSums& sums = *classes_[at(position_class)]->sums;
   if (sums.drowns(outer_mix_, inner_mix_)) return std::nullopt;
   return StageWork{machine(position_class).compute, sums.forward_of(outer_mix_, inner_mix_),
                    sums.backward_of(outer_mix_, inner_mix_)};
 }
 
 Traffic StagePricer::zero_traffic(int position_class, int choice) const {
-  const Ticks ticks = classes_[at(position_class)].data_parallel.zero_traffic(
+  const Ticks ticks = classes_[at(position_class)]->data_parallel.zero_traffic(
       instance_, kShardChoices[at(choice)], stage_.parameters, stage_.expert_parameters);
   return {ticks, part_of(ticks, instance_.options().overlap.shards)};
 }
@@ -210,11 +211,15 @@ Traffic StagePricer::zero_traffic(int position_class, int choice) const {
 StageOption StagePricer::option(int position_class, Recompute recompute, int choice,
                                 const StageWork& work) const {
   const ShardChoice& shard = kShardChoices[at(choice)];
-  const SyncTicks sync = classes_[at(position_class)].data_parallel.sync(
+  const SyncTicks sync = classes_[at(position_class)]->data_parallel.sync(
       instance_, shard, stage_.parameters, stage_.expert_parameters);
+  const Ticks exchange =
+      sync.exposed(instance_.options().overlap.sync,
+                   work.compute.backward + work.recomputed(recompute), work.compute.forward);
+  const double bytes = cost::update_bytes(stage_, shard.zero, instance_.options().state_bytes,
+                                          shard_groups_[static_cast<std::size_t>(shard.span)]);
   return {recompute, shard, work.time(recompute, zero_traffic(position_class, choice)),
-          sync.exposed(instance_.options().overlap.sync,
-                       work.compute.backward + work.recomputed(recompute), work.compute.forward)};
+          exchange + instance_.update(bytes, machine(position_class).types)};
 }
 
 StagePricer::Decision StagePricer::decide(std::int64_t in_flight) {
@@ -249,7 +254,7 @@ bool StagePricer::decide(Machine& machine, std::int64_t in_flight) {
 
 Ticks StagePricer::least_time(int position_class) const {
   Ticks least = kNever;
-  if (!classes_[at(position_class)].allowed) return least;
+  if (!classes_[at(position_class)]->allowed) return least;
   const std::optional<StageWork> stage = work(position_class);
   if (!stage) return least;
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
@@ -265,7 +270,7 @@ Ticks StagePricer::least_time(int position_class) const {
 
 std::vector<StageOption> StagePricer::options(int position_class, std::int64_t in_flight) {
   std::vector<StageOption> result;
-  if (!classes_[at(position_class)].allowed) return result;
+  if (!classes_[at(position_class)]->allowed) return result;
   const std::optional<StageWork> stage = work(position_class);
   if (!stage) return result;
   Machine& on = machine(position_class);
@@ -288,7 +293,7 @@ std::vector<StageOption> StagePricer::options(int position_class, const cost::St
   stage_ = stage;
   alone_ = false;
   std::vector<StageOption> result;
-  if (!classes_[at(position_class)].allowed) return result;
+  if (!classes_[at(position_class)]->allowed) return result;
   const double room = machine(position_class).room_in_pipeline;
   for (const Recompute recompute : recomputations()) {
     if (!offers(recompute)) continue;

@@ -115,7 +115,7 @@ class StagePricer {
 
   const Instance& instance_;
   const StrategySums& sums_;
-  const std::vector<PositionClass>& classes_;
+  const std::vector<SharedClass>& classes_;
   int strategy_;
   std::array<cost::ShardGroups, 2> shard_groups_;  ///< by span
   std::array<StateRates, kChoices> rates_{};

@@ -8,8 +8,10 @@
 #include <limits>
 #include <vector>
 
+#include "nestplan/baselines/baselines.hpp"
 #include "support/dice.hpp"
 #include "support/seeds.hpp"
+#include "support/small_case.hpp"
 
 namespace nestplan::baselines {
 namespace {
@@ -85,6 +87,47 @@ TEST(Alpa, NothingThatIsNotFasterIsFound) {
   const InterOperatorProblem problem = even_problem(4, 4, 8, {1});
   EXPECT_TRUE(cut_into_stages(problem, 11, kNotOver).stages.empty());
   EXPECT_FALSE(cut_into_stages(problem, 11.1, kNotOver).stages.empty());
+}
+
+// Once it is over, the program of the bound at hand is not finished either: a stage's layers are
+// looked at one by one, so that the calls in between are few.
+TEST(Alpa, TheDynamicProgramEndsWhenItIsOver) {
+  const InterOperatorProblem problem = even_problem(40, 8, 8, {1, 2, 4});
+  std::int64_t asked = 0;
+  const auto after = [&](std::int64_t calls) {
+    asked = 0;
+    return cut_into_stages(problem, kNever, [&asked, calls] { return ++asked > calls; });
+  };
+  ASSERT_FALSE(after(std::numeric_limits<std::int64_t>::max()).stages.empty());
+  const std::int64_t bounds = 40 * 3;  // stages of as many layers on as many devices, at most
+  EXPECT_GT(asked, 20 * bounds);
+  EXPECT_TRUE(after(3).stages.empty());
+  EXPECT_LE(asked, 5);
+}
+
+// Stages are profiled for longer than they are cut: every one of them asks whether time is up.
+TEST(Alpa, EveryProfiledStageAsksForTheTime) {
+  testing::SmallCase c({testing::SmallCase::level(2, 1e9)}, 2);
+  c.strategy(1);
+  model::LayerCost cost;
+  cost.forward_s = 1;
+  constexpr int kLayers = 12;
+  for (int i = 0; i < kLayers; ++i) {
+    const int layer = c.layer(cost);
+    if (layer > 0) c.edge(layer - 1, layer, 1);
+  }
+  c.problem.options.dp = {1};
+  c.problem.options.recompute = {model::Recompute::kNone};
+  const auto network = network::make_network(c.problem.cluster);
+  SearchBudget budget;
+  std::int64_t asked = 0;
+  budget.stop_requested = [&asked] { return ++asked < 0; };
+  EXPECT_EQ(find_plan(Method::kAlpa, c.problem, *network, budget).status, model::Status::kOptimal);
+  EXPECT_GE(asked, kLayers * (kLayers + 1) / 2);
+  budget.stop_requested = [&asked] { return ++asked > 3; };
+  asked = 0;
+  EXPECT_TRUE(find_plan(Method::kAlpa, c.problem, *network, budget).search.stopped);
+  EXPECT_EQ(asked, 4);
 }
 
 /// Every way to cut layers and devices, one after the other.

@@ -18,7 +18,7 @@ constexpr int kNodes = 100000;
 
 std::optional<InterStagePlan> solved(const InterStageProgram& program,
                                      double better_than_s = kNever) {
-  return solve(program, better_than_s, kNever, kNodes);
+  return solve(program, better_than_s, kNever, kNodes).plan;
 }
 
 // The second stage's extra work is hidden by the first stage's micro-batch, that of the first stage
@@ -99,13 +99,39 @@ TEST(InterStage, IsSolvedToOptimality) {
     const InterStageProgram program = random_program(dice);
     std::vector<InterStageChoice> stages;
     const double expected = enumerated(program, stages, program.blocks);
-    const auto plan = solved(program);
+    const InterStageAnswer answer = solve(program, kNever, kNever, kNodes);
+    EXPECT_EQ(answer.end, InterStageAnswer::End::kProven) << "seed " << seed;
+    const auto& plan = answer.plan;
     ASSERT_EQ(plan.has_value(), expected < kNever) << "seed " << seed;
     if (!plan) continue;
     ++with_plan;
     EXPECT_NEAR(plan->seconds, expected, 1e-6 * expected) << "seed " << seed;
   }
   EXPECT_GT(4 * with_plan, static_cast<std::int64_t>(programs));
+}
+
+TEST(InterStage, LimitsThatEndItAreTold) {
+  std::int64_t at_nodes = 0;
+  std::int64_t at_time = 0;
+  for (std::uint64_t seed = 0; seed < testing::seeds(150); ++seed) {
+    testing::Dice dice(seed);
+    const InterStageProgram program = random_program(dice);
+    std::vector<InterStageChoice> stages;
+    const double best = enumerated(program, stages, program.blocks);
+    for (const auto& answer :
+         {solve(program, kNever, kNever, 0), solve(program, kNever, 0, kNodes)}) {
+      at_nodes += answer.end == InterStageAnswer::End::kNodes ? 1 : 0;
+      at_time += answer.end == InterStageAnswer::End::kTime ? 1 : 0;
+      if (answer.end == InterStageAnswer::End::kProven) {
+        EXPECT_EQ(answer.plan.has_value(), best < kNever) << "seed " << seed;
+      }
+      if (answer.plan) {
+        EXPECT_GE(answer.plan->seconds, best * (1 - 1e-6)) << "seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(at_nodes, 0);
+  EXPECT_GT(at_time, 0);
 }
 
 }  // namespace

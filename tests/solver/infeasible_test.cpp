@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "nestplan/cost/memory.hpp"
 #include "nestplan/network/network.hpp"
@@ -117,10 +119,91 @@ TEST(Infeasible, DemandsOnPlacesAreNamedWhereTheyAreWhatHinders) {
       EXPECT_TRUE(fits);
       continue;
     }
-    EXPECT_EQ(plan.reason.find("placement: no plan keeps") == 0, fits) << plan.reason;
-    hindered += fits;
+    if (!fits) continue;
+    EXPECT_EQ(plan.reason.find("demands: no plan"), 0U) << plan.reason;
+    EXPECT_TRUE(plan.reason.find("--keep-inside") != std::string::npos ||
+                plan.reason.find("--stage-at") != std::string::npos)
+        << plan.reason;
+    ++hindered;
   }
   EXPECT_GT(hindered, 0);
+}
+
+/// Layers in a row that two stages can hold, on devices with room for all of them.
+model::Problem row_in_two_stages() {
+  for (std::uint64_t seed = 0;; ++seed) {
+    model::Problem problem = testing::random_problem(seed);
+    if (problem.graph.layers.size() < 4 || problem.cluster.devices() < 2 ||
+        !model::in_a_row(problem.graph)) {
+      continue;
+    }
+    set_memory(problem.cluster, 1e15);
+    problem.options = {};
+    problem.options.global_batch = 8;
+    const auto network = network::make_network(problem.cluster);
+    problem.options.pp = {2};
+    if (solver::solve(problem, *network).status == Status::kOptimal) return problem;
+  }
+}
+
+TEST(Infeasible, ContradictingDemandsAreNamedAndDroppingOneIsEnough) {
+  model::Problem problem = row_in_two_stages();
+  const auto network = network::make_network(problem.cluster);
+  const auto pin = [&](int layer, const char* stage) {
+    return "--pin " + problem.graph.layers[static_cast<std::size_t>(layer)].id + "=" + stage;
+  };
+  const std::vector<model::StageConstraints::Pin> pins{{0, 0}, {1, -1}, {2, 0}};
+  problem.options.stages.pins = pins;
+  const std::string last = pin(1, "last"), first = pin(2, "first");
+  EXPECT_EQ(solver::solve(problem, *network).reason,
+            "demands: no plan satisfies " + last + ", " + first + " and --pp 2 together; " +
+                "least change: drop " + last + ", or drop " + first + ", or drop --pp 2");
+  for (const std::ptrdiff_t dropped : {1, 2}) {
+    problem.options.stages.pins = pins;
+    problem.options.stages.pins.erase(problem.options.stages.pins.begin() + dropped);
+    EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal) << dropped;
+  }
+  problem.options.stages.pins = pins;
+  problem.options.pp.clear();
+  EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal);
+}
+
+TEST(Infeasible, BoundsOnLayersComeWithTheNearestThatIsEnough) {
+  model::Problem problem = row_in_two_stages();
+  const auto network = network::make_network(problem.cluster);
+  const std::int64_t counted = model::counted_layers(problem.graph);
+  problem.options.stages.most = 1;
+  ASSERT_GT(counted, 2);
+  const std::string reason = solver::solve(problem, *network).reason;
+  const std::int64_t enough = (counted + 1) / 2;
+  EXPECT_NE(reason.find("least change: --most-stage-layers " + std::to_string(enough)),
+            std::string::npos)
+      << reason;
+  problem.options.stages.most = enough;
+  EXPECT_EQ(solver::solve(problem, *network).status, Status::kOptimal);
+  problem.options.stages.most = enough - 1;
+  EXPECT_EQ(solver::solve(problem, *network).status, Status::kInfeasible);
+}
+
+TEST(Infeasible, AnUnevenBatchIsProposedOnlyWhereItIsEnough) {
+  int proposed = 0, left_out = 0;
+  for (std::uint64_t seed = 0; seed < testing::seeds(500) && !HasFailure(); ++seed) {
+    model::Problem problem = seed % 2 == 0 ? tight_problem(seed) : testing::random_problem(seed);
+    problem.options.allow_uneven_batch = false;
+    problem.options.global_batch = 7;
+    problem.options.dp = {2};
+    const auto network = network::make_network(problem.cluster);
+    const model::Plan plan = solver::solve(problem, *network);
+    if (plan.status != Status::kInfeasible) continue;
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + plan.reason);
+    const bool says = plan.reason.find("--allow-uneven-batch") != std::string::npos;
+    problem.options.allow_uneven_batch = true;
+    const bool enough = solver::solve(problem, *network).status == Status::kOptimal;
+    EXPECT_TRUE(enough || !says);
+    ++(says ? proposed : left_out);
+  }
+  EXPECT_GT(proposed, 0);
+  EXPECT_GT(left_out, 0);
 }
 
 TEST(Infeasible, ABatchThatNothingDividesIsNamed) {

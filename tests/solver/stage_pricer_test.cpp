@@ -68,7 +68,7 @@ class Scene {
     if (!instance_->lattice().subset(inner_, outer_)) return false;
     position_class_ = static_cast<int>(
         dice_.between(0, static_cast<std::int64_t>(placement_->classes(choice_).size()) - 1));
-    if (!placement_->classes(choice_)[at(position_class_)].allowed) return false;
+    if (!placement_->classes(choice_)[at(position_class_)]->allowed) return false;
     StagePricer pricer = make_pricer();
     const bool usable = pricer.load(outer_, inner_);
     EXPECT_EQ(usable, !missing_column());
@@ -131,7 +131,7 @@ class Scene {
   }
 
   bool fits(Recompute recompute, const ShardChoice& shard, std::int64_t in_flight) const {
-    const TypeSet types = placement_->classes(choice_)[at(position_class_)].types;
+    const TypeSet types = placement_->classes(choice_)[at(position_class_)]->types;
     for (int type = 0; type < problem_.cluster.type_count(); ++type) {
       const double usable = problem_.cluster.type(type).usable_bytes();
       if ((types >> type & 1U) != 0 &&

@@ -32,14 +32,15 @@ const char* to_string(Method method);
 struct SearchBudget {
   std::uint64_t seed = 1;          ///< of the Markov chains
   std::int64_t mcmc_steps = 5000;  ///< proposals of all chains together, ≥ 1
+  int mist_nodes = 2000;           ///< of the tree of one mixed-integer program
   double time_limit_s = std::numeric_limits<double>::infinity();
   std::function<bool()> stop_requested;  ///< polled now and then, if set
 };
 
 /// What `method` comes to, judged by cost::evaluate on the network as it is. A plan that the
 /// planner's options and rules exclude is none. Status kOptimal (legal and within memory) or
-/// kInfeasible with the reason; `search` holds the seconds and whether it was stopped. The same
-/// arguments give the same plan unless a search is stopped. Throws like `solver::solve`.
+/// kInfeasible with the reason; `search` holds the seconds, whether it was stopped, and its limit.
+/// The same arguments give the same plan unless a search is stopped. Throws like `solver::solve`.
 model::Plan find_plan(Method method, const model::Problem& problem, const network::Network& network,
                       const SearchBudget& budget = {});
 

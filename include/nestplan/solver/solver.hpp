@@ -37,6 +37,7 @@ struct SearchSettings {
   double memory_limit_bytes = std::numeric_limits<double>::infinity();  ///< of one rank, for tables
   /// Downsets from which the ranks of a node share lattice and sums.
   std::int64_t share_from = 4096;
+  bool explain = true;   ///< false: kInfeasible comes without a reason
   bool prune = true;     ///< false: fill every table in full (tests and measurements)
   bool collapse = true;  ///< false: keep every dimension even where it is forced (tests)
 };
