@@ -14,6 +14,7 @@
 #include "cli/console.hpp"
 #include "cli/crew.hpp"
 #include "cli/inputs.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/progress.hpp"
 #include "cli/ranks.hpp"
@@ -296,6 +297,21 @@ void check_batch_flags(const Flags& flags, const Ranks& ranks) {
   }
 }
 
+/// Plans and the summary take the place of nothing that jobs need, nor of each other.
+void check_outputs(const Flags& flags, const std::string& batch_file, const std::vector<Job>& jobs,
+                   const BatchStore& store) {
+  std::vector<NamedFile> inputs{{"the batch", batch_file}};
+  std::vector<NamedFile> outputs{{"-o", flags.output}};
+  for (const Job& job : jobs) {
+    for (NamedFile& input : input_names(job.flags)) {
+      inputs.push_back({fmt::format("{} of job {}", input.role, job.name), std::move(input.path)});
+    }
+    outputs.push_back({fmt::format("the plan of job {}", job.name), store.plan_file(job.name)});
+  }
+  outputs.push_back({"--csv", flags.csv});
+  refuse_shared_outputs(outputs, inputs);
+}
+
 /// The summary's file, and stdout as text, JSON or CSV.
 class SummaryOutput {
  public:
@@ -331,6 +347,7 @@ ExitCode run_batch(const Flags& flags, const std::string& batch_file, const Rank
   std::optional<SummaryOutput> output;
   ranks.together([&] {
     if (!ranks.speaks()) return;
+    check_outputs(flags, batch_file, jobs, store);
     store.prepare();
     output.emplace(flags);
   });

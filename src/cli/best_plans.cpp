@@ -9,7 +9,7 @@
 namespace nestplan::cli {
 
 BestPlans::BestPlans(const Flags& flags, const Inquiry& inquiry, std::int64_t count)
-    : flags_(flags), inquiry_(inquiry) {
+    : flags_(flags), inquiry_(inquiry), wanted_(count) {
   ask_whole();
   while (std::ssize(found_) < count) {
     const std::int64_t next = inquiry_.agree(fastest());

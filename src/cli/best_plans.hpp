@@ -28,6 +28,9 @@ class BestPlans {
   /// Before all was known. On the first rank.
   bool stopped() const { return stopped_; }
 
+  /// Whether these are all strategies that have a plan. On the first rank.
+  bool exhausted() const { return !stopped_ && std::ssize(found_) < wanted_; }
+
  private:
   /// The best plan of a part of the space.
   struct Part {
@@ -41,6 +44,7 @@ class BestPlans {
 
   const Flags& flags_;
   const Inquiry& inquiry_;
+  std::int64_t wanted_;
   std::vector<Finding> found_;
   std::vector<Part> open_;
   bool stopped_ = false;

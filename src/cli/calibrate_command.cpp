@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/calibration_report.hpp"
@@ -10,6 +13,7 @@
 #include "cli/console.hpp"
 #include "cli/overlap.hpp"
 #include "cli/plan_output.hpp"
+#include "cli/text.hpp"
 #include "nestplan/calibrate/fit.hpp"
 #include "nestplan/calibrate/measurements.hpp"
 #include "nestplan/cost/device_models.hpp"
@@ -44,11 +48,14 @@ model::Cluster alone(const model::Device& device) {
 
 /// The device as it is known so far, and its errors.
 io::DeviceFile device_of(const Flags& flags, const std::optional<model::Cluster>& cluster) {
-  if (!flags.device.empty()) return io::read_device_file(flags.device);
   io::DeviceFile file;
-  file.device = cluster->device;
+  if (!flags.device.empty()) {
+    file = io::read_device_file(flags.device);
+  } else {
+    file.device = cluster->device;
+    file.relative_error = cost::generation_of(file.device).relative_error;
+  }
   file.device.model = cost::model_of(file.device);
-  file.relative_error = cost::generation_of(file.device).relative_error;
   return file;
 }
 
@@ -75,16 +82,59 @@ calibrate::FitOptions fit_options(const Flags& flags) {
   return options;
 }
 
+/// Begins the source of a fitted parameter; with the other it tells a calibration's sentence in a
+/// provenance.
+constexpr std::string_view kFitted = "fitted to ";
+constexpr std::string_view kEnd = " by nestplan calibrate";
+
+/// `text` without the sentences of earlier calibrations.
+std::string without_calibrations(std::string text) {
+  for (;;) {
+    const std::size_t begin = text.find(fmt::format("Parameters {}", kFitted));
+    const std::size_t end = text.find(kEnd, begin);
+    if (begin == std::string::npos || end == std::string::npos) return text;
+    const std::size_t stop = std::min(text.find('.', end), text.size() - 1);
+    text.erase(begin, text.find_first_not_of(' ', stop + 1) - begin);
+    while (text.ends_with(' ')) text.pop_back();
+  }
+}
+
+std::string tables_of(const Flags& flags) {
+  return flags.runs + (flags.runs.empty() || flags.layers.empty() ? "" : ", ") + flags.layers;
+}
+
+/// Measurements that the device has been fitted to are no news: as its prior and again as samples
+/// they count twice.
+void warn_of_repeats(const io::DeviceFile& file, const Flags& flags) {
+  if (flags.quiet) return;
+  for (const std::string& table : {flags.runs, flags.layers}) {
+    if (table.empty()) continue;
+    const bool repeated =
+        std::any_of(file.sources.begin(), file.sources.end(), [&table](const auto& source) {
+          return source.second.starts_with(kFitted) &&
+                 source.second.find(table) != std::string::npos;
+        });
+    if (!repeated) continue;
+    print_message(fmt::format(
+        "nestplan: {} has been fitted to {} before: what was measured then counts twice, and the "
+        "errors are too small",
+        flags.device.empty() ? file.device.name : flags.device, table));
+  }
+}
+
 /// The device with what was found, and where that is from.
 io::DeviceFile calibrated(io::DeviceFile file, const Flags& flags, const calibrate::Fit& fit,
                           std::size_t samples) {
-  std::string tables = flags.runs;
-  if (!flags.layers.empty()) tables += (tables.empty() ? "" : ", ") + flags.layers;
-  const std::string fitted = fmt::format("fitted to {} measured times of {}", samples, tables);
+  const std::string fitted =
+      fmt::format("{}{} of {}", kFitted,
+                  counted(static_cast<std::int64_t>(samples), "measured time"), tables_of(flags));
   file.device.model = fit.model;
   file.relative_error = fit.relative_error;
-  file.provenance += fmt::format("{}Parameters {} by nestplan calibrate.",
-                                 file.provenance.empty() ? "" : " ", fitted);
+  const std::string before = without_calibrations(file.provenance);
+  const char* const from =
+      before == file.provenance ? "" : ", from those of an earlier calibration";
+  file.provenance =
+      fmt::format("{}{}Parameters {}{}{}.", before, before.empty() ? "" : " ", fitted, kEnd, from);
   for (const calibrate::FittedParameter& each : fit.parameters) {
     if (each.determined) file.sources[each.parameter->name] = fitted;
   }
@@ -106,6 +156,7 @@ ExitCode run_calibrate(const Flags& flags) {
   setting.cluster = cluster ? *cluster : alone(file.device);
   setting.cluster.device = file.device;
   setting.overlap = overlap_of(flags);
+  warn_of_repeats(file, flags);
   const std::vector<Sample> samples = samples_of(flags, setting);
   const calibrate::Fit fit =
       calibrate::fit(samples, {*file.device.model, file.relative_error}, fit_options(flags));

@@ -275,7 +275,8 @@ void add_subcommand(CLI::App& app, const Subcommand& subcommand, RawValues& raw,
     sub->footer(
         "Columns of both tables (those in brackets may be left out; what they are then):\n"
         "  model, seq, [micro_batch 1], [tp cp ep 1], [etp tp], [precision bf16],\n"
-        "  [attention fused, flash1, flash2 or unfused], [sequence_parallel yes], [group], [note]\n"
+        "  [attention fused, flash1, flash2 or unfused], [sequence_parallel yes], [device],\n"
+        "  [group], [note]\n"
         "Of --runs: global_batch, iteration_s or tokens_per_s, [devices: the cluster's],\n"
         "  [pp vpp 1], [dp: devices/(tp*cp*pp)], [zero 1], [recompute none]\n"
         "Of --layers: layer, forward_s and backward_s or one of them, [granularity layer]\n"

@@ -8,6 +8,7 @@
 #include "cli/compared_methods.hpp"
 #include "cli/console.hpp"
 #include "cli/inputs.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_search.hpp"
 #include "cli/ranks.hpp"
@@ -26,6 +27,7 @@ class ComparisonOutput {
     if (csv && flags.json) throw InvalidConfig("--json and --csv cannot share stdout");
     if (svg && flags.json) throw InvalidConfig("--json and --svg cannot share stdout");
     if (svg && csv) throw InvalidConfig("--csv and --svg cannot share stdout");
+    refuse_shared_outputs({{"--csv", flags.csv}, {"--svg", flags.svg}}, input_names(flags));
     if (!flags.csv.empty() && !csv) csv_.emplace(flags.csv);
     if (!flags.svg.empty() && !svg) svg_.emplace(flags.svg);
   }

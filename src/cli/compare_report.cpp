@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 std::string title_of(const Setup& setup) {
   const model::Problem& problem = setup.problem;
-  return fmt::format("{} on {}: {} devices, global batch {}", printable(problem.graph.name),
-                     printable(problem.cluster.name), util::format_count(problem.cluster.devices()),
+  return fmt::format("{} on {}: {}, global batch {}", printable(problem.graph.name),
+                     printable(problem.cluster.name), counted(problem.cluster.devices(), "device"),
                      util::format_count(problem.options.global_batch));
 }
 
@@ -50,6 +50,12 @@ std::string plan_text(const ComparedPlan& row, const Setup& setup) {
   if (!row.fits()) return printable(row.plan.reason);
   return fmt::format("{} · recompute {} · ZeRO {}", strategy_text(row.plan, setup.problem.graph),
                      recompute_of(row.plan), zero_of(row.plan));
+}
+
+/// Before what it came to, if it could have come to more.
+std::string how_ended(const model::SearchStats& search) {
+  return (search.stopped ? "stopped early; " : "") +
+         (search.limit.empty() ? "" : search.limit + "; ");
 }
 
 double samples_per_s(const ComparedPlan& row, const Setup& setup) {
@@ -84,6 +90,7 @@ Json row_json(const Comparison& comparison, const ComparedPlan& row, const Setup
           {"strategy", row.fits() ? strategy_json(row.plan, setup.problem.graph) : Json(nullptr)},
           {"reason", row.fits() ? Json(nullptr) : Json(row.plan.reason)},
           {"stopped", row.plan.search.stopped},
+          {"limit", row.plan.search.limit.empty() ? Json(nullptr) : Json(row.plan.search.limit)},
           {"search_s", row.plan.search.seconds}};
 }
 
@@ -127,17 +134,17 @@ std::string comparison_text(const Comparison& comparison, const Setup& setup, bo
                {"plan"}});
   for (const ComparedPlan& row : comparison.rows) {
     const auto over = comparison.over_manual(row);
-    const std::string stopped = row.plan.search.stopped ? "stopped early; " : "";
+    const std::string ended = how_ended(row.plan.search);
     const std::string search = util::format_seconds(row.plan.search.seconds);
     if (!row.fits()) {
       table.add({row.method, "X", kNothing, kNothing, search, kNothing, kNothing,
-                 stopped + printable(row.plan.reason)});
+                 ended + printable(row.plan.reason)});
       continue;
     }
     table.add({row.method, precise_seconds(row.plan.iteration_time_s),
                over ? fmt::format("{:.2f}×", *over) : kNothing, gibibytes(peak_bytes(row.plan)),
                search, zero_of(row.plan), recompute_of(row.plan),
-               stopped + strategy_text(row.plan, setup.problem.graph)});
+               ended + strategy_text(row.plan, setup.problem.graph)});
   }
   return title_of(setup) + '\n' + table.text(kPlan, in_full ? std::string::npos : kWidth);
 }

@@ -204,6 +204,12 @@ Json side_json(const MarginSide& side, const model::Graph& graph) {
   return json;
 }
 
+bool any_searched(const std::vector<CostMargin>& margins) {
+  return std::any_of(margins.begin(), margins.end(), [](const CostMargin& margin) {
+    return margin.cheaper.searched || margin.dearer.searched;
+  });
+}
+
 }  // namespace
 
 std::vector<CostMargin> cost_margins(const Flags& flags, const Inquiry& inquiry,
@@ -239,6 +245,12 @@ std::string margins_text(const std::vector<CostMargin>& margins, const BestPlans
     table.add(row);
   }
   const std::size_t plans = best.found().size();
+  if (!searched && plans == 1) {
+    return labelled_paragraph(
+        "robust", best.exhausted() ? "to any one term: no other strategy has a plan that fits"
+                                   : "not known, nothing is compared: --top 2 or more compares "
+                                     "plans, --explain searches all strategies");
+  }
   const std::string rivals =
       searched ? "another strategy" : fmt::format("another of these {} plans", plans);
   const std::optional<double> share = robust_share(margins);
@@ -260,8 +272,9 @@ Json margins_json(const std::vector<CostMargin>& margins, const BestPlans& best)
                      {"cheaper", side_json(margin.cheaper, graph)},
                      {"dearer", side_json(margin.dearer, graph)}});
   }
+  const bool compared = best.found().size() > 1 || best.exhausted() || any_searched(margins);
   return {{"plans", best.found().size()},
-          {"within_factor", kMostOff},
+          {"within_factor", compared ? Json(kMostOff) : Json()},
           {"robust_share", or_null(robust_share(margins))},
           {"terms", std::move(terms)}};
 }

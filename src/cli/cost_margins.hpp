@@ -49,9 +49,10 @@ std::vector<CostMargin> cost_margins(const Flags& flags, const Inquiry& inquiry,
 /// Nothing: there is none up to kMostOff.
 std::optional<double> robust_share(const std::vector<CostMargin>& margins);
 
-/// A table, and what it comes to.
+/// A table, and what it comes to; of a single plan with which none is compared, that.
 std::string margins_text(const std::vector<CostMargin>& margins, const BestPlans& best);
 
+/// `within_factor` is null where nothing is compared.
 nlohmann::ordered_json margins_json(const std::vector<CostMargin>& margins, const BestPlans& best);
 
 }  // namespace nestplan::cli

@@ -70,6 +70,13 @@ void scale_data_parallel(model::Problem& problem, double factor) {
   scale_transfers(problem, 1 / factor);
 }
 
+void scale_updates(model::Problem& problem, double factor) {
+  for (model::UpdateRate& update : problem.graph.updates) {
+    update.fixed_s *= factor;
+    update.per_byte_s *= factor;
+  }
+}
+
 bool communicates(const model::Problem& problem, GroupKind group) {
   bool found = false;
   for (const model::Layer& layer : problem.graph.layers) {
@@ -110,6 +117,7 @@ std::vector<CostTerm> cost_terms(const model::Problem& problem) {
   }
   terms.push_back({"transfers", scale_transfers});
   terms.push_back({"data parallel", scale_data_parallel});
+  if (!problem.graph.updates.empty()) terms.push_back({"optimizer", scale_updates});
   for (NetworkTerm& term : network_terms(problem)) {
     terms.push_back({"network: " + term.level, std::move(term.scale)});
   }

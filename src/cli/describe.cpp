@@ -146,8 +146,8 @@ Json downsets_json(const std::optional<std::int64_t>& downsets) {
 std::string stack_text(const model::Architecture& a) {
   const std::string kv =
       a.kv_heads == a.heads ? "" : fmt::format(" ({} for keys and values)", a.kv_heads);
-  return fmt::format("{} layers of {}, {} heads of {}{}, MLP {}{}", util::format_count(a.layers),
-                     util::format_count(a.hidden), a.heads, a.head_dim, kv,
+  return fmt::format("{} of {}, {} of {}{}, MLP {}{}", counted(a.layers, "layer"),
+                     util::format_count(a.hidden), counted(a.heads, "head"), a.head_dim, kv,
                      util::format_count(a.ffn), a.gated_mlp ? ", gated" : "");
 }
 
@@ -192,9 +192,9 @@ std::string experts_text(const model::Architecture& a) {
   const model::MixtureOfExperts& moe = *a.moe;
   const std::string shared =
       moe.shared_ffn > 0 ? fmt::format(", shared {}", util::format_count(moe.shared_ffn)) : "";
-  return fmt::format("{} of {}{}, {} per token{}, in {} of {} layers", moe.experts,
+  return fmt::format("{} of {}{}, {} per token{}, in {} of {}", moe.experts,
                      util::format_count(moe.expert_ffn), a.gated_mlp ? ", gated" : "", moe.top_k,
-                     shared, util::format_count(count_routed(a)), util::format_count(a.layers));
+                     shared, util::format_count(count_routed(a)), counted(a.layers, "layer"));
 }
 
 Json experts_json(const model::Architecture& a) {
@@ -338,7 +338,7 @@ Details details_of(const model::UNet& m) {
   Json json_levels = Json::array();
   for (const model::UNetLevel& level : m.levels) {
     levels += fmt::format("{}{}", levels.empty() ? "" : ", ", util::format_count(level.channels));
-    if (level.depth > 0) levels += fmt::format(" with {} transformer blocks", level.depth);
+    if (level.depth > 0) levels += " with " + counted(level.depth, "transformer block");
     json_levels.push_back(
         {{"channels", level.channels}, {"depth", level.depth}, {"heads", level.heads}});
   }
@@ -418,9 +418,9 @@ Description describe_model(const std::string& path, const Flags& flags) {
     if (has_sequence(m)) d.json["sequence"] = options.sequence;
   }
   d.json["flops_per_sample"] = flops;
-  d.text += described("graph", fmt::format("{} layers, {} edges, {} downsets (granularity {})",
-                                           util::format_count(std::ssize(outline.layers)),
-                                           util::format_count(std::ssize(outline.edges)),
+  d.text += described("graph", fmt::format("{}, {}, {} downsets (granularity {})",
+                                           counted(std::ssize(outline.layers), "layer"),
+                                           counted(std::ssize(outline.edges), "edge"),
                                            downsets_text(downsets), granularity));
   d.json["graph"] = {{"granularity", granularity},
                      {"layers", outline.layers.size()},

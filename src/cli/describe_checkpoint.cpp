@@ -86,7 +86,7 @@ std::vector<TableShare> tables_of(const solver::SavedSearch& search) {
                  static_cast<double>(std::max<std::int64_t>(1, search.downsets));
     if (!depths.empty()) {
       table.depths = depths.size() == 1
-                         ? fmt::format("{} stages", depths.front())
+                         ? counted(depths.front(), "stage")
                          : fmt::format("{} to {} stages", depths.front(), depths.back());
     }
     tables.push_back(std::move(table));

@@ -10,6 +10,8 @@
 
 #include "cli/describe_device.hpp"
 #include "cli/describe_network.hpp"
+#include "cli/device_remarks.hpp"
+#include "cli/plan_report.hpp"
 #include "cli/text.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
@@ -233,11 +235,19 @@ std::string types_text(const model::Cluster& cluster) {
   return text;
 }
 
+std::string remarks_text(const model::Cluster& cluster, const std::string& file) {
+  std::string text;
+  for (const std::string& remark : remarks_on_devices(cluster, file)) {
+    text += labelled_paragraph("  remark", remark);
+  }
+  return text;
+}
+
 std::string memory_text(const model::Cluster& cluster) {
   if (cluster.host_memory_bytes <= 0) return "";
-  return described("host memory", fmt::format("{} for every {} devices",
+  return described("host memory", fmt::format("{} for every {}",
                                               util::format_bytes_binary(cluster.host_memory_bytes),
-                                              cluster.host_sizes().front()));
+                                              counted(cluster.host_sizes().front(), "device")));
 }
 
 /// Names of the hosts as Slurm writes them; empty if the cluster does not name them so.
@@ -263,8 +273,9 @@ std::string hosts_text(const model::Cluster& cluster) {
   const auto counts = host_counts(cluster);
   const std::string list = host_list(cluster);
   return described(
-      "hosts", fmt::format("{} of {} devices{}", util::format_count(std::ssize(cluster.hosts)),
+      "hosts", fmt::format("{} of {} {}{}", util::format_count(std::ssize(cluster.hosts)),
                            counts_text(counts.front().first, counts.back().first),
+                           counts.back().first == 1 ? "device" : "devices",
                            list.empty() ? "" : ": " + shortened(printable(list), kTextWidth - 30)));
 }
 
@@ -277,8 +288,8 @@ std::string unavailable_text(const model::Cluster& cluster) {
     count += run.count;
   }
   return described("unavailable",
-                   fmt::format("{} of {} places: {}", util::format_count(count),
-                               util::format_count(cluster.places()), ranges_text(ranges)));
+                   fmt::format("{} of {}: {}", util::format_count(count),
+                               counted(cluster.places(), "place"), ranges_text(ranges)));
 }
 
 Json hosts_json(const model::Cluster& cluster) {
@@ -323,9 +334,9 @@ Description describe_cluster(const std::string& path, std::string_view text) {
 
   Description d;
   d.text = title("cluster", cluster.name, path) + described("devices", devices_text(cluster)) +
-           unavailable_text(cluster) + types_text(cluster) + hosts_text(cluster) +
-           memory_text(cluster) + described("collectives", collectives) + '\n' + network.table +
-           '\n' + network.picture;
+           unavailable_text(cluster) + types_text(cluster) + remarks_text(cluster, path) +
+           hosts_text(cluster) + memory_text(cluster) + described("collectives", collectives) +
+           '\n' + network.table + '\n' + network.picture;
   d.json = Json{{"kind", "cluster"},
                 {"file", path},
                 {"name", cluster.name},

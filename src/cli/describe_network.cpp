@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/text.hpp"
+#include "nestplan/model/blocks.hpp"
 #include "nestplan/network/torus.hpp"
 #include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
@@ -39,7 +40,7 @@ std::string regular_tree(const model::Cluster& cluster) {
   };
   std::int64_t size = 1;
   for (const model::NetworkLevel& level : levels) size *= level.fanout;
-  branch(fmt::format("{} ({} devices)", printable(levels.back().name), util::format_count(size)));
+  branch(fmt::format("{} ({})", printable(levels.back().name), counted(size, "device")));
   for (std::size_t l = levels.size(); l-- > 0;) {
     size /= levels[l].fanout;
     const std::string below =
@@ -128,8 +129,8 @@ class Tree {
   std::string text() {
     const int top = blocks_.levels() - 1;
     const Block& root = blocks_.at(top, blocks_.root());
-    line("", fmt::format("{} ({} devices{})", level_name(top),
-                         util::format_count(root.places - root.missing), missing_text(root)));
+    line("", fmt::format("{} ({}{})", level_name(top),
+                         counted(root.places - root.missing, "device"), missing_text(root)));
     draw(top, root, "");
     if (left_out_ > 0) out_ += fmt::format("  … {} more lines\n", left_out_);
     return out_;
@@ -172,9 +173,8 @@ class Tree {
                       static_cast<std::int64_t>(run.first + run.count)};
     const std::string head = fmt::format("{} {}: ", level_name(level), range_text(range));
     if (level == 0) return head + devices_text(block) + each;
-    return head +
-           fmt::format("{} × {}{}, {} devices{}", block.children.size(), level_name(level - 1),
-                       each, util::format_count(block.places - block.missing), missing_text(block));
+    return head + fmt::format("{} × {}{}, {}{}", block.children.size(), level_name(level - 1), each,
+                              counted(block.places - block.missing, "device"), missing_text(block));
   }
 
   void draw(int level, const Block& block, const std::string& indent) {
@@ -222,11 +222,8 @@ class Grids {
         places_(places_by_coordinates(spec_)),
         types_(types_of_places(cluster)),
         several_types_(cluster.type_count() > 1) {
-    const std::vector<std::int64_t> sizes = cluster.host_sizes();
-    hosts_ = std::ssize(sizes) < std::ssize(types_);
-    for (std::size_t h = 0; h < sizes.size(); ++h) {
-      label_of_.insert(label_of_.end(), idx(sizes[h]), static_cast<std::int64_t>(h));
-    }
+    label_of_ = model::hosts_of_places(cluster);
+    hosts_ = label_of_.back() + 1 < std::ssize(types_);
     width_ = fmt::format("{}", label_of_.back()).size() + (several_types_ ? 1 : 0);
   }
 

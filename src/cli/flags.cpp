@@ -58,7 +58,7 @@ std::vector<std::string> attention_names() {
   return {"fused", "flash1", "flash2", std::string(kUnfused)};
 }
 
-constexpr std::array<Option, 108> kOptions{{
+constexpr std::array<Option, 109> kOptions{{
     {"model", "", "PATH", kInputs, "model: a Hugging Face config.json, or its directory", "",
      kDescribing | kExport, Text{&Flags::model}},
     {"graph", "", "FILE", kInputs, "model: a nestplan.graph/1 file with measured or modelled costs",
@@ -220,6 +220,8 @@ constexpr std::array<Option, 108> kOptions{{
     {"no-sequence-parallel", "", "", kModel,
      "every device of a tensor-parallel group holds all tokens of a --model between its operators",
      "", kSolving | kExport, Switch{&Flags::no_sequence_parallel}},
+    {"no-mtp", "", "", kModel, "leaves out the modules of multi-token prediction of a --model", "",
+     kSolving | kExport, Switch{&Flags::no_mtp}},
     {"vocabulary-multiple", "", "N", kModel,
      "the vocabulary of a --model is padded to a multiple of this times tp (128)", "",
      kSolving | kExport, Integer{&Flags::vocabulary_multiple, 1}},
@@ -494,8 +496,7 @@ class Reader {
 
   std::string known(const std::string& word, const std::vector<std::string>& names) const {
     if (std::find(names.begin(), names.end(), word) == names.end()) {
-      fail(fmt::format("unknown value {}{}; known are {}", util::quoted(word),
-                       util::hint(word, names), fmt::join(names, ", ")));
+      fail(fmt::format("unknown value {}{}", util::quoted(word), util::hint(word, names)));
     }
     return word;
   }
@@ -553,6 +554,12 @@ struct Writer {
 std::span<const Option> options() { return kOptions; }
 
 std::vector<std::string> layout_names() { return {"any", "first-last", "even"}; }
+
+bool chooses_plans(const Option& option) {
+  constexpr std::array<std::string_view, 3> kCosts{"no-transfer-overlap", "overlap", "background"};
+  const bool space = option.group == kSpace || option.group == kMachine || option.group == kStages;
+  return space && std::find(kCosts.begin(), kCosts.end(), option.name) == kCosts.end();
+}
 
 std::string size_text(double bytes) { return fmt::format("{:.0f} B", bytes); }
 

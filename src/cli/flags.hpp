@@ -89,6 +89,7 @@ struct Flags {
   std::vector<std::int64_t> etp;
   std::optional<std::string> attention;
   bool no_sequence_parallel = false;
+  bool no_mtp = false;
   std::optional<std::int64_t> vocabulary_multiple;
   std::vector<double> logit_bytes;
   std::vector<double> routing_imbalance;  ///< none or one
@@ -202,6 +203,9 @@ using RawValues = std::map<std::string_view, std::vector<std::string>>;
 /// What decides on a plan: inputs, what the search may choose, what is assumed; as text, by name,
 /// which `parse_flags` reads back to the same.
 std::map<std::string, std::vector<std::string>> search_values(const Flags& flags);
+
+/// Whether an option of `plan` says which plans are looked at, rather than what they cost or how.
+bool chooses_plans(const Option& option);
 
 /// Values of `Size` and `Percent` options as they are written.
 std::string size_text(double bytes);

@@ -8,8 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/device_remarks.hpp"
+#include "cli/idle_options.hpp"
 #include "cli/machine.hpp"
 #include "cli/overlap.hpp"
+#include "cli/search_options.hpp"
 #include "cli/stage_rules.hpp"
 #include "distributed/archive.hpp"
 #include "nestplan/cost/device_times.hpp"
@@ -161,12 +164,15 @@ auto blamed(const std::string& cluster_file, Step step) {
 
 model::Graph profile_model(const Flags& flags, const InputFiles& files, const NeededDegrees& needed,
                            const model::Cluster& cluster, std::vector<std::string>& remarks) {
-  const model::Model model = io::parse_model(files.subject.text, files.subject.path);
+  const model::Model model = model_of(flags, files.subject.text, files.subject.path);
   const cost::ProfileOptions options = profile_options(flags, needed, model, cluster);
   const std::int64_t longest = has_sequence(model) ? max_positions(model) : 0;
   if (longest > 0 && options.sequence > longest) {
     remarks.push_back(fmt::format("--seq {} is more than the {} positions that {} is made for",
                                   options.sequence, longest, name_of(model)));
+  }
+  for (std::string& remark : remarks_on_devices(cluster, files.cluster.path)) {
+    remarks.push_back(std::move(remark));
   }
   std::vector<cost::DroppedDegree> dropped;
   model::Graph graph = blamed(files.cluster.path,
@@ -189,6 +195,7 @@ void refuse_profile_flags(const Flags& flags) {
   refuse("etp", !flags.etp.empty());
   refuse("attention", flags.attention.has_value());
   refuse("no-sequence-parallel", flags.no_sequence_parallel);
+  refuse("no-mtp", flags.no_mtp);
   refuse("vocabulary-multiple", flags.vocabulary_multiple.has_value());
   refuse("logit-bytes", !flags.logit_bytes.empty());
   refuse("routing-imbalance", !flags.routing_imbalance.empty());
@@ -345,6 +352,9 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
                                             : read_costs(flags, files.subject, setup.remarks);
   if (!flags.graph.empty()) cost::scale_times(setup.problem.graph, setup.problem.cluster);
   check_degrees(flags, setup.problem.graph);
+  for (std::string& remark : remarks_on_idle_options(flags, setup.problem.graph)) {
+    setup.remarks.push_back(std::move(remark));
+  }
   if (is_dropless(flags, setup.problem.graph) && !flags.memory_margin) {
     setup.problem.options.reserve.margin = kDroplessMargin;
   }
@@ -352,12 +362,26 @@ Setup load_setup(const Flags& flags, const InputFiles& files, const NeededDegree
   setup.problem.options.stages = stage_rules(flags, setup.problem.graph);
   setup.network = blamed(cluster, [&] { return network::make_network(setup.problem.cluster); });
   add_place_rules(flags, *setup.network, setup.problem.options.stages);
+  setup.search_options = search_options(flags);
   return setup;
 }
 
 void share_setup(const mpi::Comm& comm, Setup& setup) {
   distributed::broadcast(comm, setup.problem);
   if (!setup.network) setup.network = network::make_network(setup.problem.cluster);
+}
+
+model::Model model_of(const Flags& flags, std::string_view config,
+                      const std::filesystem::path& file) {
+  model::Model model = io::parse_model(config, file);
+  if (!flags.no_mtp) return model;
+  auto* const stack = std::get_if<model::Architecture>(&model);
+  if (stack == nullptr || stack->mtp_layers == 0) {
+    throw InvalidConfig(
+        fmt::format("--no-mtp: {} has no modules of multi-token prediction", name_of(model)));
+  }
+  stack->mtp_layers = 0;
+  return model;
 }
 
 std::int64_t sequence_of(const Flags& flags, const model::Model& model) {

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/flags.hpp"
 #include "nestplan/cost/profile.hpp"
+#include "nestplan/io/files.hpp"
 #include "nestplan/model/model.hpp"
 #include "nestplan/model/problem.hpp"
 #include "nestplan/mpi/mpi.hpp"
@@ -21,6 +25,7 @@ struct Setup {
   std::string precision;
   std::int64_t vocabulary_multiple = 0;  ///< tables are padded to a multiple of it; 0: not known
   std::vector<std::string> remarks;      ///< for stderr: what was asked for and could not be had
+  std::optional<io::SearchOptions> search_options;  ///< nothing: a plan that is given is judged
 };
 
 /// A file as it was read.
@@ -54,6 +59,11 @@ Setup load_setup(const Flags& flags, const NeededDegrees& needed = {});
 /// The first rank's setup on all ranks of `comm`, as far as a search takes part in it there:
 /// problem and network. *Collective.*
 void share_setup(const mpi::Comm& comm, Setup& setup);
+
+/// The model that `config`, read from `file`, describes; with `--no-mtp` without its modules of
+/// multi-token prediction. Throws InvalidInput, or InvalidConfig if there are none to leave out.
+model::Model model_of(const Flags& flags, std::string_view config,
+                      const std::filesystem::path& file);
 
 /// Tokens per sequence: `--seq`, or 4096 or the model's longest if that is less; 0 for a model
 /// without sequences. Throws InvalidConfig if such a one is given a `--seq`.

@@ -14,8 +14,9 @@ struct JudgedPlan {
   model::Plan plan;
 };
 
-/// Objective and target are those of the flags, else those of the plan. Remarks go to stderr.
-/// Throws like `load_setup` and `io::parse_plan`.
+/// Objective and target are those of the flags, else those of the plan. A plan that breaks a rule
+/// of its target is infeasible, with the rule in its reason. Remarks go to stderr. Throws like
+/// `load_setup` and `io::parse_plan`.
 JudgedPlan judge_plan(const Flags& flags, const std::string& plan_file);
 
 }  // namespace nestplan::cli

@@ -209,9 +209,9 @@ class ParetoQuestion {
     }
     if (stopped_) out += labelled_paragraph("stopped", "before the front was complete");
     if (too_few_) {
-      out += labelled_paragraph("too few",
-                                fmt::format("on {} devices nothing fits: {}",
-                                            util::format_count(too_few_->first), too_few_->second));
+      out += labelled_paragraph(
+          "too few", fmt::format("on {} nothing fits: {}", counted(too_few_->first, "device"),
+                                 too_few_->second));
     }
     return out;
   }

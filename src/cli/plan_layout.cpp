@@ -34,7 +34,7 @@ std::optional<std::string> megatron_layout_of(const model::Plan& plan, const mod
     for (const int layer : layers) ids.push_back(graph.layers[static_cast<std::size_t>(layer)].id);
   }
   const frameworks::CountedParts held = frameworks::counted(parts);
-  if (!held.problem.empty()) return {};
+  if (!held.problem.empty() || targets::parts_with_predictions(held.layout) > 1) return {};
   std::string text = targets::megatron_layout(held.layout);
   targets::check_layout(targets::parse_megatron_layout(text), frameworks::layers_of(held.layout),
                         frameworks::predictions_of(held.layout), plan.strategy.pp,

@@ -98,8 +98,10 @@ std::string limits_text(const PlanLimits& limits, const model::Plan& plan) {
                  ? "no plan is faster"
                  : fmt::format("an iteration would take {} less", percent(*limits.memory_gain)));
   }
-  text += fmt::format(". Batch: {} micro-batches leave {} of the time to the bubble",
-                      util::format_count(plan.strategy.microbatches), share(plan.split.bubble_s));
+  text +=
+      fmt::format(". Batch: {} {} {} of the time to the bubble",
+                  counted(plan.strategy.microbatches, "micro-batch"),
+                  plan.strategy.microbatches == 1 ? "leaves" : "leave", share(plan.split.bubble_s));
   if (limits.batch_gain) {
     const double gain = *limits.batch_gain;
     text += fmt::format("; of twice the batch a sequence would take {} {}", percent(std::abs(gain)),

@@ -34,9 +34,10 @@ PlanOutput::PlanOutput(const Flags& flags) : json_(flags.json || is_standard_out
 }
 
 std::string plan_document(const model::Plan& plan, const Setup& setup) {
+  io::PlanNotes notes = plan_notes(plan, setup);
+  notes.search_options = setup.search_options;
   return io::plan_to_json(plan, setup.problem.graph, setup.problem.cluster,
-                          setup.problem.options.global_batch, target_of(plan, setup),
-                          plan_notes(plan, setup));
+                          setup.problem.options.global_batch, target_of(plan, setup), notes);
 }
 
 void PlanOutput::write(const model::Plan& plan, const Setup& setup, const ReportDetail& detail,

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/search_options.hpp"
 #include "cli/text.hpp"
 #include "nestplan/model/names.hpp"
+#include "nestplan/util/format.hpp"
+#include "nestplan/util/text.hpp"
 
 namespace nestplan::cli {
 namespace {
@@ -70,7 +74,8 @@ std::string degrees_text(const Json& degrees) {
 model::TimeSplit split_of(const Json& split) {
   return {number(split, "compute_s"),       number(split, "recompute_s"),
           number(split, "collective_s"),    number(split, "pipeline_s"),
-          number(split, "data_parallel_s"), number(split, "bubble_s")};
+          number(split, "data_parallel_s"), number(split, "update_s"),
+          number(split, "bubble_s")};
 }
 
 std::optional<report::Margin::Side> side_of(const Json& side) {
@@ -140,12 +145,53 @@ std::string strategy_of(const Json& plan) {
 
 std::optional<report::Proof> proof_of(const Json& plan) {
   const std::string status = text(plan, "status");
-  // one configuration is what the completion of a given plan looks at
-  const bool searched = whole(at(plan, "search"), "configurations") > 1;
-  if (!searched || !at(plan, "lower_bound_s").is_number()) return std::nullopt;
+  const auto options = search_options_of(plan);
+  if (!options || !at(plan, "lower_bound_s").is_number()) return std::nullopt;
   if (status != "optimal" && status != "feasible") return std::nullopt;
-  return report::Proof{model::parse_status(status), number(plan, "iteration_time_s"),
-                       number(plan, "lower_bound_s"), number(plan, "gap")};
+  return report::Proof{model::parse_status(status), number(plan, "lower_bound_s"),
+                       number(plan, "gap"), restriction_text(*options)};
+}
+
+std::optional<io::SearchOptions> search_options_of(const Json& plan) {
+  const Json& written = at(at(plan, "search"), "options");
+  if (!written.is_object()) return std::nullopt;
+  io::SearchOptions options;
+  for (const auto& [name, value] : written.items()) {
+    options.emplace_back(name, value.is_string() ? value.get<std::string>() : "");
+  }
+  return options;
+}
+
+std::string difference_of(const Json& document, const model::Plan& plan,
+                          const model::Problem& problem) {
+  const auto other = [](const char* what, const std::string& was, const std::string& is) {
+    return fmt::format("the plan's file is for the {} {}, this page for {}", what, was, is);
+  };
+  const std::string model = text(document, "model");
+  if (!model.empty() && model != problem.graph.name) {
+    return other("model", model, problem.graph.name);
+  }
+  const std::string cluster = text(document, "cluster");
+  if (!cluster.empty() && cluster != problem.cluster.name) {
+    return other("cluster", cluster, problem.cluster.name);
+  }
+  const std::int64_t batch = whole(at(document, "batch"), "global_batch");
+  if (batch > 0 && batch != problem.options.global_batch) {
+    return other("global batch", util::format_count(batch),
+                 util::format_count(problem.options.global_batch));
+  }
+  const double seconds = number(document, "iteration_time_s");
+  if (seconds > 0 && std::abs(seconds - plan.iteration_time_s) > 1e-9 * seconds) {
+    return fmt::format(
+        "the plan's file says {} an iteration, by other options or costs than this page's {}",
+        util::precise_seconds(seconds), util::precise_seconds(plan.iteration_time_s));
+  }
+  const std::string status = text(document, "status");
+  const bool fitted = !status.empty() && status != to_string(model::Status::kInfeasible);
+  if (fitted && plan.status == model::Status::kInfeasible) {
+    return "the plan's file says that it fits, by other options or devices than this page's";
+  }
+  return "";
 }
 
 report::Alternatives alternatives_of(const Json& plan) {

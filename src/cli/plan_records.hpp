@@ -5,6 +5,8 @@
 #include <string>
 
 #include "cli/batch_result.hpp"
+#include "nestplan/io/files.hpp"
+#include "nestplan/model/problem.hpp"
 #include "nestplan/report/report.hpp"
 
 namespace nestplan::cli {
@@ -12,8 +14,16 @@ namespace nestplan::cli {
 // What the JSON documents of this program say, for pages about them. Members that are not there or
 // are of another kind count as not said.
 
-/// Of a nestplan.plan/1 document: what its search proved; nothing for plans that no search wrote.
+/// Of a nestplan.plan/1 document: what its search proved; nothing if it records no search.
 std::optional<report::Proof> proof_of(const nlohmann::ordered_json& plan);
+
+/// Of a nestplan.plan/1 document: the options of the search; nothing if they are not recorded.
+std::optional<io::SearchOptions> search_options_of(const nlohmann::ordered_json& plan);
+
+/// Why `document` is about another plan than `plan`, its plan as judged for `problem`, as a clause;
+/// empty if it is not.
+std::string difference_of(const nlohmann::ordered_json& document, const model::Plan& plan,
+                          const model::Problem& problem);
 
 /// Of a nestplan.plan/1 document: what was asked beside the plan (`top`, `margins`, `explanation`).
 report::Alternatives alternatives_of(const nlohmann::ordered_json& plan);

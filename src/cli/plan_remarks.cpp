@@ -14,6 +14,7 @@
 #include "nestplan/cost/restart.hpp"
 #include "nestplan/cost/shards.hpp"
 #include "nestplan/targets/targets.hpp"
+#include "nestplan/util/format.hpp"
 #include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
 
@@ -84,10 +85,10 @@ void remark_on_heavy_layer(const model::Plan& plan, const Setup& setup,
   const auto heavy = heavy_layer(plan, graph);
   if (!heavy || heavy->worth < kHeavy || heavy->worth <= heavy->share) return;
   std::string text = fmt::format(
-      "layer {} takes as long as {:.1f} others, more than the {:.1f} of a stage's share ({} layers "
-      "over {} stages)",
-      util::quoted(graph.layers[idx(heavy->layer)].id), heavy->worth, heavy->share, heavy->counted,
-      plan.stages.size());
+      "layer {} takes as long as {:.1f} others, more than the {:.1f} of a stage's share ({} over "
+      "{} stages)",
+      util::quoted(graph.layers[idx(heavy->layer)].id), heavy->worth, heavy->share,
+      util::counted(heavy->counted, "layer"), plan.stages.size());
   if (binds(plan, graph, *heavy)) {
     text += fmt::format(
         ": no split over {} stages is faster than this layer alone; fewer stages, or a higher tp, "

@@ -168,14 +168,15 @@ class Report {
         "iteration", fmt::format("{}{} (objective {})", precise_seconds(plan_.iteration_time_s),
                                  bound(), model::to_string(plan_.objective)));
     const model::TimeSplit& split = plan_.split;
-    const std::pair<const char*, double> parts[] = {
+    std::vector<std::pair<const char*, double>> parts{
         {"compute", split.compute_s},
         {"recompute", split.recompute_s},
         {collectives_name(), split.collective_s},
         {"pipeline transfers", split.pipeline_s},
         {"data parallel", split.data_parallel_s},
-        {"pipeline bubble", split.bubble_s},
     };
+    if (split.update_s > 0) parts.emplace_back("optimizer step", split.update_s);
+    parts.emplace_back("pipeline bubble", split.bubble_s);
     for (const auto& [name, seconds] : parts) {
       out += item(name, util::format_seconds(seconds), seconds / plan_.iteration_time_s);
     }
@@ -349,10 +350,8 @@ class Report {
 
   std::string stages() const {
     const std::int64_t pods = plan_.strategy.dp_outer;
-    std::string out =
-        fmt::format("stages of pod 0 ({} of {} devices)\n",
-                    pods == 1 ? "1 pod" : fmt::format("{} pods", util::format_count(pods)),
-                    util::format_count(cluster_.devices() / pods));
+    std::string out = fmt::format("stages of pod 0 ({} of {})\n", counted(pods, "pod"),
+                                  counted(cluster_.devices() / pods, "device"));
     Table table({{"stage", Table::Align::kRight},
                  {"layers"},
                  {"strategy"},
@@ -421,6 +420,7 @@ class Report {
                  {"grad receive", Table::Align::kRight},
                  {"ZeRO", Table::Align::kRight},
                  {"sync", Table::Align::kRight},
+                 {"update", Table::Align::kRight},
                  {"ties", Table::Align::kRight}});
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const model::StageTime& time = plan_.stages[s].time;
@@ -428,10 +428,11 @@ class Report {
                  util::format_seconds(time.backward_s), util::format_seconds(time.recompute_s),
                  util::format_seconds(time.collective_s), util::format_seconds(time.receive_s),
                  util::format_seconds(time.gradient_receive_s), util::format_seconds(time.zero_s),
-                 util::format_seconds(time.sync_s), util::format_seconds(time.tie_s)});
+                 util::format_seconds(time.sync_s), util::format_seconds(time.update_s),
+                 util::format_seconds(time.tie_s)});
     }
     return "time per micro-batch (collectives: what forward, backward and recompute spend in them; "
-           "sync, ties: once)\n" +
+           "sync, ties: once;\nupdate: the optimizer's step, in sync)\n" +
            table.text(0, kWidth) + '\n' + memory_breakdown();
   }
 
@@ -503,7 +504,7 @@ class Report {
   }
 
   std::string per_rank() const {
-    Table table({{fmt::format("{} ranks", plan_.search.ranks), Table::Align::kLeft},
+    Table table({{counted(plan_.search.ranks, "rank"), Table::Align::kLeft},
                  {"min", Table::Align::kRight},
                  {"mean", Table::Align::kRight},
                  {"max", Table::Align::kRight},
@@ -514,11 +515,6 @@ class Report {
                  figure.mean > 0 ? fmt::format("{:.2f}", figure.most / figure.mean) : "-"});
     }
     return table.text(2, kWidth);
-  }
-
-  static std::string counted(std::int64_t count, const char* noun) {
-    const char* const plural = std::string_view(noun).ends_with("ch") ? "es" : "s";
-    return fmt::format("{} {}{}", util::format_count(count), noun, count == 1 ? "" : plural);
   }
 
   const model::Plan& plan_;
@@ -536,22 +532,9 @@ class Report {
 
 std::string labelled_paragraph(std::string_view label, const std::string& text) {
   std::string out;
-  std::string line;
-  const auto flush = [&] {
+  for (const std::string& line : wrapped(text, kWidth - kLabelWidth)) {
     out += labelled(out.empty() ? label : "", line);
-    line.clear();
-  };
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && kLabelWidth + display_width(line) + 1 + display_width(word) > kWidth)
-      flush();
-    if (!line.empty()) line += ' ';
-    line += word;
-    begin = end + 1;
   }
-  flush();
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "cli/plan_target.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -10,6 +12,8 @@
 
 namespace nestplan::cli {
 namespace {
+
+using Layout = model::StageConstraints::Layout;
 
 /// Whether all stages have `of` in common.
 template <typename Property>
@@ -33,9 +37,18 @@ void set_stages(targets::Candidate& candidate, const model::Plan& plan) {
   candidate.shard = shard(plan.stages.front());
 }
 
+/// Whether the chunks of every stage hold equally many counted layers.
+bool chunks_are_even(const model::Plan& plan, const model::Graph& graph) {
+  return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const model::StagePlan& stage) {
+    return std::all_of(stage.chunks.begin(), stage.chunks.end(), [&](const auto& layers) {
+      return model::counted_layers(graph, layers) ==
+             model::counted_layers(graph, stage.chunks.front());
+    });
+  });
+}
+
 /// How the plan deals out its layers, by the plainest name that says it.
 void set_layout(targets::Candidate& candidate, const model::Plan& plan, const model::Graph& graph) {
-  using Layout = model::StageConstraints::Layout;
   std::vector<std::int64_t> counts;
   for (const model::StagePlan& stage : plan.stages) {
     counts.push_back(model::counted_layers(graph, stage.layers));
@@ -43,14 +56,27 @@ void set_layout(targets::Candidate& candidate, const model::Plan& plan, const mo
   const auto even = [](auto begin, auto end) {
     return std::adjacent_find(begin, end, std::not_equal_to{}) == end;
   };
-  candidate.first_layers = counts.front();
-  candidate.last_layers = counts.back();
-  if (even(counts.begin(), counts.end())) {
+  if (counts.size() > 1) {
+    candidate.first_layers = counts.front();
+    candidate.last_layers = counts.back();
+  }
+  if (!chunks_are_even(plan, graph)) {
+    candidate.layout = Layout::kAny;
+  } else if (even(counts.begin(), counts.end())) {
     candidate.layout = Layout::kEven;
   } else {
     const bool inner = counts.size() < 3 || even(counts.begin() + 1, counts.end() - 1);
     candidate.layout = inner ? Layout::kFirstLast : Layout::kAny;
   }
+}
+
+bool predictions_are_apart(const model::Plan& plan, const model::Graph& graph) {
+  const auto predicts = [&](const model::StagePlan& stage) {
+    return std::any_of(stage.layers.begin(), stage.layers.end(), [&](int layer) {
+      return graph.layers[static_cast<std::size_t>(layer)].id.starts_with("mtp.");
+    });
+  };
+  return std::count_if(plan.stages.begin(), plan.stages.end(), predicts) > 1;
 }
 
 }  // namespace
@@ -61,12 +87,16 @@ targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
   candidate.model = graph.dimensions;
   candidate.precision = setup.precision;
   candidate.vocabulary_multiple = setup.vocabulary_multiple;
-  candidate.tied_embeddings = !graph.ties.empty();
+  // What is tied in a graph that does not know its dimensions need not be embeddings.
+  if (graph.dimensions.hidden > 0) candidate.tied_embeddings = !graph.ties.empty();
   candidate.chain = model::in_a_row(graph);
   const auto strategy = [&](const model::StagePlan& stage) -> const model::Strategy& {
     return graph.strategies[static_cast<std::size_t>(stage.strategy)];
   };
-  targets::set_strategy(candidate, strategy(plan.stages.front()));
+  const model::Strategy& first = strategy(plan.stages.front());
+  targets::set_strategy(candidate, first);
+  // Nor does such a graph say whether the sequence is split.
+  if (graph.dimensions.hidden > 0 && first.tp > 1) candidate.sequence_parallel = first.sp > 1;
   candidate.per_stage_strategies =
       !same(plan, [&](const model::StagePlan& stage) { return stage.strategy; });
   const auto forget_unless_same = [&](std::int64_t targets::Candidate::*known,
@@ -90,7 +120,21 @@ targets::Candidate candidate_of(const model::Plan& plan, const Setup& setup) {
   candidate.schedule = plan.strategy.schedule;
   set_stages(candidate, plan);
   set_layout(candidate, plan, graph);
+  candidate.predictions_apart = predictions_are_apart(plan, graph);
   return candidate;
+}
+
+std::string broken_rules(const model::Plan& plan, const Setup& setup) {
+  const targets::RuleSet& rules = targets::rule_set(setup.problem.options.target);
+  if (plan.stages.empty() || rules.name() == targets::kAny) return "";
+  const targets::Candidate candidate = candidate_of(plan, setup);
+  std::vector<std::string> broken;
+  for (const targets::Rule& rule : rules.rules()) {
+    if (!rule.broken(candidate)) continue;
+    broken.push_back(fmt::format("{} rule {}: {} ({})", rules.name(), rule.name, rule.says,
+                                 rule.explain(candidate)));
+  }
+  return fmt::format("{}", fmt::join(broken, "; "));
 }
 
 std::optional<io::PlanTarget> target_of(const model::Plan& plan, const Setup& setup) {

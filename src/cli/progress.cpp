@@ -32,9 +32,8 @@ std::optional<double> share_of_configurations(const solver::Progress& progress) 
 
 std::string configurations_text(const solver::Progress& progress) {
   if (progress.configurations_total <= 0) return "counting configurations";
-  std::string text =
-      fmt::format("{} of {} configurations", util::format_count(progress.configurations_done),
-                  util::format_count(progress.configurations_total));
+  std::string text = fmt::format("{} of {}", util::format_count(progress.configurations_done),
+                                 counted(progress.configurations_total, "configuration"));
   const double rate = static_cast<double>(progress.configurations_done) / progress.seconds;
   if (progress.seconds > 0 && rate > 0) text += fmt::format(" ({:.3g}/s)", rate);
   return text;

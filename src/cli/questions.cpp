@@ -98,8 +98,7 @@ class FewestDevices {
   }
 
   std::string text() const {
-    std::string text =
-        fmt::format("{} of {} devices", util::format_count(fits_), util::format_count(all_));
+    std::string text = fmt::format("{} of {}", util::format_count(fits_), counted(all_, "device"));
     if (!proven()) {
       return text + fmt::format("; stopped before {} to {} were tried",
                                 util::format_count(below_ + 1), util::format_count(fits_ - 1));
@@ -279,7 +278,7 @@ class Scaling {
     }
     const char* const heading = flags_.weak ? "weak scaling: the batch grows with the devices\n"
                                             : "strong scaling: the batch stays\n";
-    return heading + table.text(7) + (notes.empty() ? "" : '\n' + notes);
+    return heading + table.wrapped_text(7) + (notes.empty() ? "" : '\n' + notes);
   }
 
   const Flags& flags_;

@@ -113,14 +113,13 @@ class Report {
  private:
   std::string header() const {
     const model::PlanStrategy& s = plan_.strategy;
-    const std::string pods =
-        s.dp_outer == 1 ? "1 pod"
-                        : fmt::format("{} pods of {} kind{}", util::format_count(s.dp_outer),
-                                      simulation_.pod_kinds, simulation_.pod_kinds == 1 ? "" : "s");
+    const std::string pods = s.dp_outer == 1 ? "1 pod"
+                                             : counted(s.dp_outer, "pod") + " of " +
+                                                   counted(simulation_.pod_kinds, "kind");
     return labelled_paragraph(
                "strategy",
-               fmt::format("{} · {} micro-batches · {}", strategy_text(plan_, setup_.problem.graph),
-                           util::format_count(s.microbatches), model::to_string(s.schedule))) +
+               fmt::format("{} · {} · {}", strategy_text(plan_, setup_.problem.graph),
+                           counted(s.microbatches, "micro-batch"), model::to_string(s.schedule))) +
            labelled_paragraph(
                "simulated",
                fmt::format("{}, in {} events of {}", precise_seconds(simulation_.makespan_s),
@@ -190,6 +189,7 @@ class Report {
                  {"backward", kRight},
                  {"receive", kRight},
                  {"sync", kRight},
+                 {"update in it", kRight},
                  {"ties", kRight},
                  {"idle", kRight},
                  {"bubble", kRight}});
@@ -198,12 +198,12 @@ class Report {
           const StageSummary& stage = simulation_.stages[s];
           table.add({fmt::format("{}", s + 1), util::format_seconds(stage.forward_s),
                      util::format_seconds(stage.backward_s), util::format_seconds(stage.receive_s),
-                     util::format_seconds(stage.sync_s), util::format_seconds(stage.tie_s),
-                     util::format_seconds(stage.idle_s),
+                     util::format_seconds(stage.sync_s), util::format_seconds(stage.update_s),
+                     util::format_seconds(stage.tie_s), util::format_seconds(stage.idle_s),
                      percent(stage.idle_s / simulation_.makespan_s)});
         },
         [&](std::size_t) {
-          table.add({"…", "", "", "", "", "", "", ""});
+          table.add({"…", "", "", "", "", "", "", "", ""});
         });
     return "time per iteration\n" + table.text(0);
   }
@@ -289,6 +289,7 @@ std::string simulation_json(const simulate::Pipeline& pipeline, const Simulation
          {"busy_s", stage.forward_s + stage.backward_s},
          {"receive_s", stage.receive_s},
          {"sync_s", stage.sync_s},
+         {"update_s", stage.update_s},
          {"tie_s", stage.tie_s},
          {"idle_s", stage.idle_s},
          {"bubble_share", simulation.makespan_s > 0 ? stage.idle_s / simulation.makespan_s : 0.0}});

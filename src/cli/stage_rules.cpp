@@ -191,12 +191,26 @@ bool matches(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
+/// Modules of multi-token prediction, all of which Megatron-LM has in one virtual stage: see
+/// targets::check_layout.
+std::vector<int> joined_predictions(const Flags& flags, const model::Graph& graph) {
+  std::vector<int> modules;
+  if (flags.target != "megatron" || graph.dimensions.predictions < 2) return modules;
+  for (std::size_t i = 0; i < graph.layers.size(); ++i) {
+    if (graph.layers[i].id.starts_with("mtp.")) modules.push_back(static_cast<int>(i));
+  }
+  return modules;
+}
+
 model::StageConstraints stage_rules(const Flags& flags, const model::Graph& graph) {
   model::StageConstraints rules;
   const LayerFinder pinned("pin", graph);
   rules.pins = parse_pins(flags.pin, pinned);
   check_depth(rules.pins, flags, pinned);
   rules.together = parse_groups(flags.together, {"together", graph});
+  if (std::vector<int> modules = joined_predictions(flags, graph); modules.size() > 1) {
+    rules.together.push_back(std::move(modules));
+  }
   rules.cuts = parse_cuts(flags.cut, {"cut", graph});
   rules.first = flags.first_stage_layers;
   rules.last = flags.last_stage_layers;

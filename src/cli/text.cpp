@@ -35,6 +35,21 @@ std::string shortened(const std::string& text, std::size_t width) {
   return text.substr(0, end) + "…";
 }
 
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const std::size_t used = display_width(lines.back());
+    if (used > 0 && used + 1 + display_width(word) > width) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::string ranges_text(const std::vector<Range>& ranges, std::size_t shown) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < std::min(shown, ranges.size()); ++i) {
@@ -57,7 +72,7 @@ std::vector<Range> complement(const std::vector<Range>& ranges, std::int64_t siz
 
 std::string plain_number(double value) { return fmt::format("{:.6g}", value); }
 
-std::string Table::text(std::size_t flexible, std::size_t width) const {
+std::vector<std::size_t> Table::widths(std::size_t flexible, std::size_t width) const {
   std::vector<std::size_t> widths;
   std::size_t total = 0;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -71,18 +86,43 @@ std::string Table::text(std::size_t flexible, std::size_t width) const {
     std::size_t& cut = widths[flexible];
     cut = std::max(kLeastFlexible, cut > excess ? cut - excess : 0);
   }
+  return widths;
+}
 
-  const auto line = [&](auto&& cell) {
-    std::string text;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      text += std::string(kGap, ' ');
-      text += padded(shortened(cell(c), widths[c]), widths[c], columns_[c].align);
+std::vector<std::string> Table::headings() const {
+  std::vector<std::string> headings;
+  for (const Column& column : columns_) headings.push_back(column.heading);
+  return headings;
+}
+
+std::string Table::line(const std::vector<std::string>& cells,
+                        const std::vector<std::size_t>& widths) const {
+  std::string text;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    text += std::string(kGap, ' ');
+    text += padded(shortened(cells[c], widths[c]), widths[c], columns_[c].align);
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + '\n';
+}
+
+std::string Table::text(std::size_t flexible, std::size_t width) const {
+  const std::vector<std::size_t> widths = this->widths(flexible, width);
+  std::string out = line(headings(), widths);
+  for (const auto& row : rows_) out += line(row, widths);
+  return out;
+}
+
+std::string Table::wrapped_text(std::size_t flexible, std::size_t width) const {
+  const std::vector<std::size_t> widths = this->widths(flexible, width);
+  std::string out = line(headings(), widths);
+  for (std::vector<std::string> cells : rows_) {
+    for (const std::string& part : wrapped(cells[flexible], widths[flexible])) {
+      cells[flexible] = part;
+      out += line(cells, widths);
+      cells.assign(columns_.size(), "");
     }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text + '\n';
-  };
-  std::string out = line([&](std::size_t c) { return columns_[c].heading; });
-  for (const auto& row : rows_) out += line([&](std::size_t c) { return row[c]; });
+  }
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 namespace nestplan::cli {
 
+using util::counted;
 using util::gibibytes;
 using util::gibibytes_or_zero;
 using util::names_text;
@@ -24,6 +25,10 @@ std::size_t display_width(std::string_view text);
 
 /// `text` cut to at most `width` columns, the last one then being "…".
 std::string shortened(const std::string& text, std::size_t width);
+
+/// `text` in lines of at most `width` columns, broken at blanks; a longer word has a line of its
+/// own.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 
 /// "0–7, 9, … (12 ranges)": at most `shown` of them.
 std::string ranges_text(const std::vector<Range>& ranges, std::size_t shown = 6);
@@ -51,7 +56,15 @@ class Table {
   /// Indented by two, at most `width` columns wide: what is too much is cut from column `flexible`.
   std::string text(std::size_t flexible, std::size_t width = 120) const;
 
+  /// The same, but what is too much goes on in lines below.
+  std::string wrapped_text(std::size_t flexible, std::size_t width = 120) const;
+
  private:
+  std::vector<std::size_t> widths(std::size_t flexible, std::size_t width) const;
+  std::vector<std::string> headings() const;
+  std::string line(const std::vector<std::string>& cells,
+                   const std::vector<std::size_t>& widths) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

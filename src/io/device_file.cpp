@@ -9,6 +9,7 @@
 #include "io/cluster_network.hpp"
 #include "io/json.hpp"
 #include "nestplan/cost/device_models.hpp"
+#include "nestplan/cost/operators.hpp"
 #include "nestplan/io/files.hpp"
 #include "nestplan/util/errors.hpp"
 #include "nestplan/util/text.hpp"
@@ -77,9 +78,9 @@ DeviceFile to_device_file(const Document& document) {
   const Field root = document.root_of(kDeviceFormat).expect(device_keys::kDevice);
   DeviceFile file;
   file.device = read_device(root);
-  const cost::DeviceGeneration generation = cost::generation_of(file.device);
-  if (!file.device.model) file.device.model = generation.model;
-  file.relative_error = generation.relative_error;
+  const cost::DeviceGeneration* const known = cost::known_generation(file.device.name);
+  if (!file.device.model && known != nullptr) file.device.model = known->model;
+  file.relative_error = cost::generation_of(file.device).relative_error;
   if (const auto uncertainty = root.find("uncertainty")) {
     for_each_parameter(*uncertainty, [&file](const Field& given, const DeviceParameter& parameter) {
       file.relative_error.*parameter.value = given.number(kMostRelativeError);
@@ -104,8 +105,13 @@ DeviceModel read_model(const Field& field, const model::Device& device) {
 }
 
 std::map<std::string, double> read_peaks(const Field& field) {
+  const std::vector<std::string> known = cost::peak_names();
   std::map<std::string, double> peaks;
   for (const auto& [precision, rate] : field.members()) {
+    if (!std::binary_search(known.begin(), known.end(), precision)) {
+      field.fail(fmt::format("unknown precision {}{}", util::quoted(precision),
+                             util::hint(precision, known)));
+    }
     peaks[precision] = positive(rate, util::parse_flops, "989 TFLOP/s");
   }
   if (peaks.empty()) {

@@ -44,7 +44,7 @@ class Index {
   std::unordered_map<std::string, std::size_t> indices_;
 };
 
-constexpr std::array<std::pair<const char*, std::int64_t model::Dimensions::*>, 10> kDimensionKeys{
+constexpr std::array<std::pair<const char*, std::int64_t model::Dimensions::*>, 13> kDimensionKeys{
     {{"heads", &model::Dimensions::heads},
      {"kv_heads", &model::Dimensions::kv_heads},
      {"hidden", &model::Dimensions::hidden},
@@ -54,7 +54,10 @@ constexpr std::array<std::pair<const char*, std::int64_t model::Dimensions::*>, 
      {"blocks", &model::Dimensions::blocks},
      {"experts", &model::Dimensions::experts},
      {"expert_ffn", &model::Dimensions::expert_ffn},
-     {"encoder_blocks", &model::Dimensions::encoder_blocks}}};
+     {"encoder_blocks", &model::Dimensions::encoder_blocks},
+     {"windows", &model::Dimensions::windows},
+     {"sinks", &model::Dimensions::sinks},
+     {"predictions", &model::Dimensions::predictions}}};
 
 class GraphReader {
  public:
@@ -271,6 +274,9 @@ class GraphReader {
       const auto value = field->find(key);
       if (value) graph_.dimensions.*member = value->integer(0, kMostDegree);
     }
+    if (const auto kind = field->find("kind")) {
+      graph_.dimensions.kind = kind->named(model::parse_model_kind);
+    }
   }
 
   /// Columns without `checkpoint_bytes` were read as 0 and get the bytes of the incoming edges.
@@ -431,6 +437,9 @@ std::string graph_to_json(const model::Graph& graph) {
   Output dimensions = Output::object();
   for (const auto& [key, member] : kDimensionKeys) {
     if (graph.dimensions.*member > 0) dimensions[key] = graph.dimensions.*member;
+  }
+  if (graph.dimensions.kind != model::ModelKind::kOther) {
+    dimensions["kind"] = to_string(graph.dimensions.kind);
   }
   if (!dimensions.empty()) document["dimensions"] = std::move(dimensions);
   return to_text(document);

@@ -25,6 +25,7 @@ class Field {
   const std::string& file() const { return *file_; }
   const Json& json() const { return *value_; }
   bool is_null() const { return value_->is_null(); }
+  bool is_boolean() const { return value_->is_boolean(); }
 
   [[noreturn]] void fail(std::string_view problem) const;
 

@@ -31,10 +31,11 @@ const KeySet kCost{"cost",
 const KeySet kCollective{"collective", {"phase", "op", "group", "bytes"}, {}};
 const KeySet kEdge{"edge", {"from", "to", "bytes"}, {}};
 const KeySet kTie{"tie", {"layers", "parameters"}, {}};
-const KeySet kDimensions{"dimensions",
-                         {},
-                         {"heads", "kv_heads", "hidden", "ffn", "vocabulary", "sequence", "blocks",
-                          "experts", "expert_ffn", "encoder_blocks"}};
+const KeySet kDimensions{
+    "dimensions",
+    {},
+    {"heads", "kv_heads", "hidden", "ffn", "vocabulary", "sequence", "blocks", "experts",
+     "expert_ffn", "encoder_blocks", "windows", "sinks", "predictions", "kind"}};
 }  // namespace graph_keys
 
 namespace device_keys {
@@ -108,8 +109,8 @@ const KeySet kStage{"stage",
 const KeySet kTime{"time",
                    {},
                    {"total_s", "forward_s", "backward_s", "recompute_s", "receive_s",
-                    "gradient_receive_s", "zero_s", "sync_s", "collective_s", "tie_s", "hidden_s",
-                    "hidden_transfer_s", "hidden_sync_s"}};
+                    "gradient_receive_s", "zero_s", "sync_s", "update_s", "collective_s", "tie_s",
+                    "hidden_s", "hidden_transfer_s", "hidden_sync_s"}};
 const KeySet kMemory{
     "memory",
     {},
@@ -134,12 +135,12 @@ const KeySet kTop{"top",
                   {},
                   {"iteration_time_s", "micro_batch", "dp", "pp", "vpp", "tp", "cp", "ep",
                    "dp_inner", "devices", "memory_bytes", "time_split"}};
-const KeySet kTimeSplit{
-    "time_split",
-    {},
-    {"compute_s", "recompute_s", "collective_s", "pipeline_s", "data_parallel_s", "bubble_s"}};
+const KeySet kTimeSplit{"time_split",
+                        {},
+                        {"compute_s", "recompute_s", "collective_s", "pipeline_s",
+                         "data_parallel_s", "update_s", "bubble_s"}};
 const KeySet kSearch{
-    "search", {}, {"seconds", "ranks", "configurations", "tables", "cells", "rejected"}};
+    "search", {}, {"seconds", "ranks", "configurations", "tables", "cells", "rejected", "options"}};
 const KeySet kPlacement{
     "placement",
     {},
@@ -147,6 +148,21 @@ const KeySet kPlacement{
 const KeySet kPlacedGroups{
     "placed_groups", {"kind"}, {"groups", "members", "domains", "mixed_rails"}};
 }  // namespace plan_keys
+
+namespace fx_keys {
+const KeySet kFx{"", {"format", "name", "micro_batches", "constants", "nodes", "outputs"}, {}};
+const KeySet kConstant{"constant", {"name", "shape", "dtype"}, {"causal", "trained"}};
+const KeySet kNode{"node", {"name", "type", "module", "inputs", "dtype", "shapes"}, {"attributes"}};
+const KeySet kAttributes{"attributes", {}, {"num_heads", "batch_first", "is_causal"}};
+}  // namespace fx_keys
+
+namespace chakra_keys {
+const KeySet kTrace{"", {"workload_graph"}, {}};
+const KeySet kNode{
+    "node",
+    {"Id", "Name", "NodeType"},
+    {"runtime", "data_deps", "ctrl_deps", "tensor_size", "comm_type", "comm_size", "is_cpu_op"}};
+}  // namespace chakra_keys
 
 std::vector<KeySet> known_keys(const std::string& format) {
   if (format == kGraphFormat) {
@@ -158,6 +174,10 @@ std::vector<KeySet> known_keys(const std::string& format) {
     return {kCluster,    kDevice, kDeviceOfFile, kDeviceModel, kOtherDevice, kUnavailable,
             kNetwork,    kLevel,  kTorus,        kDimension,   kSlices,      kLinks,
             kLinkDevice, kLink,   kMatrix,       kSlurm,       kSlurmLevel};
+  }
+  if (format == kFxFormat) {
+    using namespace fx_keys;
+    return {kFx, kConstant, kNode, kAttributes};
   }
   if (format == kDeviceFormat) return {device_keys::kDevice, device_keys::kModel};
   if (format == kPlanFormat) {

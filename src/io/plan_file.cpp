@@ -128,11 +128,15 @@ class PlanReader {
   static void check_search(const Field& search) {
     search.expect(plan_keys::kSearch);
     for (const auto& [key, value] : search.members()) {
-      if (key != "rejected") {
+      if (key == "rejected") {
+        for (const auto& [reason, count] : value.members()) count.integer(0, kMostWhole);
+      } else if (key == "options") {
+        for (const auto& [name, setting] : value.members()) {
+          if (!setting.is_boolean()) setting.text();
+        }
+      } else {
         value.number(kMostCount);
-        continue;
       }
-      for (const auto& [reason, count] : value.members()) count.integer(0, kMostWhole);
     }
   }
 
@@ -560,12 +564,13 @@ class PlanWriter {
                {"sync_s", number_to_json(t.sync_s)},
                {"collective_s", number_to_json(t.collective_s)},
                {"tie_s", number_to_json(t.tie_s)}};
-    const auto add_hidden = [&out](const char* key, double seconds) {
+    const auto add_if_any = [&out](const char* key, double seconds) {
       if (seconds > 0) out[key] = number_to_json(seconds);
     };
-    add_hidden("hidden_s", t.hidden_s);
-    add_hidden("hidden_transfer_s", t.hidden_transfer_s);
-    add_hidden("hidden_sync_s", t.hidden_sync_s);
+    add_if_any("update_s", t.update_s);
+    add_if_any("hidden_s", t.hidden_s);
+    add_if_any("hidden_transfer_s", t.hidden_transfer_s);
+    add_if_any("hidden_sync_s", t.hidden_sync_s);
     return out;
   }
 
@@ -573,12 +578,14 @@ class PlanWriter {
     if (!feasible() && plan_.iteration_time_s <= 0) return {};
     const model::TimeSplit& split = plan_.split;
     // what is left for the bubble is a difference and may be a rounding error below zero
-    return {{"compute_s", number_to_json(split.compute_s)},
-            {"recompute_s", number_to_json(split.recompute_s)},
-            {"collective_s", number_to_json(split.collective_s)},
-            {"pipeline_s", number_to_json(split.pipeline_s)},
-            {"data_parallel_s", number_to_json(split.data_parallel_s)},
-            {"bubble_s", number_to_json(std::max(split.bubble_s, 0.0))}};
+    Output out{{"compute_s", number_to_json(split.compute_s)},
+               {"recompute_s", number_to_json(split.recompute_s)},
+               {"collective_s", number_to_json(split.collective_s)},
+               {"pipeline_s", number_to_json(split.pipeline_s)},
+               {"data_parallel_s", number_to_json(split.data_parallel_s)}};
+    if (split.update_s > 0) out["update_s"] = number_to_json(split.update_s);
+    out["bubble_s"] = number_to_json(std::max(split.bubble_s, 0.0));
+    return out;
   }
 
   Output target() const {
@@ -593,12 +600,22 @@ class PlanWriter {
   Output search() const {
     Output rejected = Output::object();
     for (const auto& [reason, count] : plan_.search.rejected) rejected[reason] = count;
-    return {{"seconds", number_to_json(plan_.search.seconds)},
-            {"ranks", plan_.search.ranks},
-            {"configurations", plan_.search.configurations},
-            {"tables", plan_.search.tables},
-            {"cells", plan_.search.cells},
-            {"rejected", std::move(rejected)}};
+    Output out{{"seconds", number_to_json(plan_.search.seconds)},
+               {"ranks", plan_.search.ranks},
+               {"configurations", plan_.search.configurations},
+               {"tables", plan_.search.tables},
+               {"cells", plan_.search.cells},
+               {"rejected", std::move(rejected)}};
+    if (notes_.search_options) out["options"] = search_options();
+    return out;
+  }
+
+  Output search_options() const {
+    Output options = Output::object();
+    for (const auto& [name, value] : *notes_.search_options) {
+      options[name] = value.empty() ? Output(true) : Output(value);
+    }
+    return options;
   }
 
   const model::Plan& plan_;

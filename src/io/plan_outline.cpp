@@ -59,6 +59,15 @@ model::StageOutline read_stage(const Field& field, std::int64_t dp_inner) {
   return stage;
 }
 
+model::Overlap read_overlap(const Field& field) {
+  field.expect(plan_keys::kOverlap);
+  model::Overlap overlap;
+  for (const auto& [name, share] : model::kOverlapTerms) {
+    if (const auto value = field.find(name)) overlap.*share = value->number(1);
+  }
+  return overlap;
+}
+
 void read_degrees(const Field& field, model::PlanOutline& plan) {
   field.expect(plan_keys::kStrategy);
   plan.dp_inner = chosen(field, "dp_inner").integer(1, kMostDevices);
@@ -71,6 +80,7 @@ void read_degrees(const Field& field, model::PlanOutline& plan) {
   if (const auto schedule = field.find("schedule")) {
     plan.schedule = schedule->named(model::parse_schedule);
   }
+  if (const auto overlap = field.find("overlap")) plan.overlap = read_overlap(*overlap);
   const std::int64_t dp = field.at("dp").integer(1, kMostDevices);
   if (plan.dp() == dp) return;  // both factors are below 2^31
   field.at("dp").fail(fmt::format("is {}, but dp_inner times dp_outer is {}", dp, plan.dp()));

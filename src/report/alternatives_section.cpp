@@ -96,6 +96,10 @@ void write_alternatives(Html& html, const Alternatives& alternatives) {
   if (!alternatives.rivals.empty()) write_rivals(html, alternatives.rivals);
   if (!alternatives.margins.empty()) write_margins(html, alternatives.margins);
   if (!alternatives.empty()) return;
+  if (!alternatives.left_out.empty()) {
+    html.add("p", "Left out, since they are about another plan: " + alternatives.left_out + ".");
+    return;
+  }
   html.add("p",
            "The plan's file does not tell of other plans. Planned with --explain or --top 5 "
            "and -o, it does: the best plans of other strategies, and what each of them loses.");

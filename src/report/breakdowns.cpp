@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "nestplan/model/plan_terms.hpp"
 #include "nestplan/util/format.hpp"
 #include "nestplan/util/index.hpp"
 #include "nestplan/util/text.hpp"
@@ -14,26 +15,17 @@
 namespace nestplan::report {
 namespace {
 
+using model::kPlanTerms;
 using util::idx;
 
-/// A part of something, as people call it.
-template <typename Whole>
-struct Part {
+/// A part of a stage's memory, as people call it.
+struct MemoryPart {
   const char* name;
-  double Whole::*amount;
+  double model::StageMemory::*amount;
 };
 
-/// They add up to the iteration.
-constexpr std::array<Part<model::TimeSplit>, 6> kTimeParts{
-    {{"compute", &model::TimeSplit::compute_s},
-     {"recomputation", &model::TimeSplit::recompute_s},
-     {"collectives of tensor, context and expert groups", &model::TimeSplit::collective_s},
-     {"transfers between stages", &model::TimeSplit::pipeline_s},
-     {"data parallel: synchronisation and ZeRO", &model::TimeSplit::data_parallel_s},
-     {"pipeline bubble", &model::TimeSplit::bubble_s}}};
-
 /// They add up to the total.
-constexpr std::array<Part<model::StageMemory>, 8> kMemoryParts{
+constexpr std::array<MemoryPart, 8> kMemoryParts{
     {{"weights", &model::StageMemory::weight_bytes},
      {"gradients", &model::StageMemory::gradient_bytes},
      {"optimizer", &model::StageMemory::optimizer_bytes},
@@ -115,13 +107,13 @@ std::size_t slowest_of(const std::vector<StageRecord>& stages) {
 
 void write_time_split(Html& html, const std::string& id, const model::TimeSplit& split) {
   double total = 0;
-  for (const auto& [name, amount] : kTimeParts) total += std::max(split.*amount, 0.0);
+  for (const auto& [name, amount] : kPlanTerms) total += std::max(split.*amount, 0.0);
   if (total <= 0) return;
   std::vector<BarPart> parts;
   std::vector<LegendEntry> legend;
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < kTimeParts.size(); ++i) {
-    const auto& [name, amount] = kTimeParts[i];
+  for (std::size_t i = 0; i < kPlanTerms.size(); ++i) {
+    const auto& [name, amount] = kPlanTerms[i];
     const double seconds = std::max(split.*amount, 0.0);
     if (seconds == 0) continue;
     const std::string share = util::percent(seconds / total);
@@ -199,8 +191,11 @@ void write_time_table(Html& html, const std::string& caption,
                               {"recompute", true}, {"receive", true}, {"gradient receive", true},
                               {"ZeRO", true}};
   if (hidden) columns.push_back({"hidden", true});
-  columns.insert(columns.end(),
-                 {{"total", true}, {"collectives in it", true}, {"sync", true}, {"ties", true}});
+  columns.insert(columns.end(), {{"total", true},
+                                 {"collectives in it", true},
+                                 {"sync", true},
+                                 {"update in it", true},
+                                 {"ties", true}});
   std::vector<std::vector<Cell>> rows;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const model::StageTime& time = stages[s].time;
@@ -214,7 +209,8 @@ void write_time_table(Html& html, const std::string& caption,
       const double beside = time.hidden_s + time.hidden_transfer_s;
       row.emplace_back(beside > 0 ? "−" + util::format_seconds(beside) : "0");
     }
-    for (const double seconds : {time.pace_s(), time.collective_s, time.sync_s, time.tie_s}) {
+    for (const double seconds :
+         {time.pace_s(), time.collective_s, time.sync_s, time.update_s, time.tie_s}) {
       row.emplace_back(seconds_cell(seconds));
     }
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -76,12 +77,20 @@ void write_groups(Html& html, const placement::Placement& placed, const network:
               rows);
 }
 
+/// "8", or "4 to 8" where blocks differ.
+std::string fanout_text(const model::NetworkLevel& level) {
+  if (level.fanouts.empty()) return util::format_count(level.fanout);
+  const auto [least, most] = std::minmax_element(level.fanouts.begin(), level.fanouts.end());
+  if (*least == *most) return util::format_count(*most);
+  return fmt::format("{} to {}", util::format_count(*least), util::format_count(*most));
+}
+
 void write_levels(Html& html, const model::HierarchySpec& spec) {
   std::vector<std::vector<Cell>> rows;
   for (const model::NetworkLevel& level : spec.levels) {
-    rows.push_back(
-        {level.name, util::format_count(level.fanout), util::format_bytes(level.bandwidth) + "/s",
-         util::format_seconds(level.latency_s), fmt::format("{:.4g}", level.oversubscription)});
+    rows.push_back({level.name, fanout_text(level), util::format_bytes(level.bandwidth) + "/s",
+                    util::format_seconds(level.latency_s),
+                    fmt::format("{:.4g}", level.oversubscription)});
   }
   write_table(html, "Levels of the network, nearest first",
               {{"level"},

@@ -40,7 +40,8 @@ figure{margin:.75rem 0}
 figcaption{color:var(--quiet);font-size:.9rem;margin:.35rem 0;max-width:48rem}
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0}
-caption{text-align:left;color:var(--quiet);padding:.25rem 0}
+caption{text-align:left;color:var(--quiet);padding:.25rem 0;
+max-width:min(48rem,calc(100vw - 2rem))}
 th,td{padding:.3rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--panel)}
 thead th{background:var(--panel);border-bottom:1px solid var(--edge);vertical-align:bottom}
 tbody th{font-weight:600}

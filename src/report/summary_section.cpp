@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
-#include <utility>
 
+#include "nestplan/model/plan_terms.hpp"
 #include "nestplan/util/format.hpp"
 #include "nestplan/util/text.hpp"
 #include "report/breakdowns.hpp"
@@ -14,7 +13,6 @@
 namespace nestplan::report {
 namespace {
 
-/// An amount, or one per second: whole from a thousand on.
 class Summary {
  public:
   Summary(Html& html, const PlanReport& report, const std::vector<StageRecord>& stages)
@@ -42,7 +40,12 @@ class Summary {
     html_.add("h3", "What binds");
     for (const std::string& sentence : binding()) html_.add("p", sentence);
     html_.add("h3", "How to get this plan and this page again");
-    for (const std::string& command : report_.commands) html_.add("pre", command);
+    if (report_.search_command.empty()) {
+      html_.add("p", "The plan's file does not record the search that found it.");
+    } else {
+      html_.add("pre", report_.search_command);
+    }
+    html_.add("pre", report_.page_command);
   }
 
  private:
@@ -74,8 +77,7 @@ class Summary {
   }
 
   Facts facts() const {
-    return {{"model", fmt::format("{}, {} layers", graph_.name,
-                                  util::format_count(std::ssize(graph_.layers)))},
+    return {{"model", graph_.name + ", " + util::counted(std::ssize(graph_.layers), "layer")},
             {"cluster", cluster()},
             {"batch", batch()},
             {"strategy", strategy()},
@@ -87,14 +89,14 @@ class Summary {
     const model::Cluster& cluster = report_.problem.cluster;
     std::string types = cluster.device.name;
     for (const model::Device& other : cluster.other_devices) types += ", " + other.name;
-    return fmt::format("{}: {} of {} devices in use ({})", cluster.name,
+    return fmt::format("{}: {} of {} in use ({})", cluster.name,
                        util::format_count(model::devices_used(plan_)),
-                       util::format_count(cluster.devices()), types);
+                       util::counted(cluster.devices(), "device"), types);
   }
 
   std::string batch() const {
     const std::int64_t sequences = report_.problem.options.global_batch;
-    std::string text = fmt::format("{} sequences", util::format_count(sequences));
+    std::string text = util::counted(sequences, "sequence");
     if (graph_.tokens_per_sample) {
       const double tokens = *graph_.tokens_per_sample;
       text += fmt::format(" × {} tokens = {} tokens", util::rate_text(tokens),
@@ -114,21 +116,16 @@ class Summary {
 
   std::string optimality() const {
     if (!feasible()) return "infeasible";
-    if (!report_.proof) return "not known: the plan's file tells of no search";
+    if (!report_.proof) return "not known: " + report_.no_proof;
     const Proof& proof = *report_.proof;
-    if (std::abs(proof.iteration_time_s - plan_.iteration_time_s) > 1e-9 * plan_.iteration_time_s) {
-      return fmt::format(
-          "not known: the plan's file says {} an iteration, for other inputs or by "
-          "other costs",
-          util::precise_seconds(proof.iteration_time_s));
-    }
+    const std::string among = proof.restrictions.empty()
+                                  ? "of all plans that the search's defaults allow"
+                                  : "among plans with " + proof.restrictions;
     if (proof.status == model::Status::kOptimal) {
-      return fmt::format(
-          "proven: no plan that its search was free to choose is faster in this model (objective "
-          "{})",
-          model::to_string(plan_.objective));
+      return fmt::format("proven: {}, none is faster in this model (objective {})", among,
+                         model::to_string(plan_.objective));
     }
-    return fmt::format("stopped early: no plan is faster than {} (gap {})",
+    return fmt::format("stopped early: {}, none is faster than {} (gap {})", among,
                        util::precise_seconds(proof.lower_bound_s), util::percent(proof.gap));
   }
 
@@ -158,7 +155,7 @@ class Summary {
                                      util::precise_seconds(stages_[slowest].time.pace_s()));
       if (stages_.size() == 1) pace = "A single stage: nothing waits for another";
       sentences.push_back(
-          fmt::format("{}. The largest part of the iteration is {}.", pace, largest_part()));
+          fmt::format("{}. The largest part of the iteration: {}.", pace, largest_part()));
     }
     const std::size_t fullest = fullest_of(stages_);
     const model::StageMemory& memory = stages_[fullest].memory;
@@ -173,17 +170,12 @@ class Summary {
   }
 
   std::string largest_part() const {
-    const model::TimeSplit& split = plan_.split;
-    const std::pair<double, const char*> parts[] = {
-        {split.compute_s, "computation"},
-        {split.recompute_s, "recomputation"},
-        {split.collective_s, "collectives of tensor, context and expert groups"},
-        {split.pipeline_s, "transfers between stages"},
-        {split.data_parallel_s, "synchronisation of copies"},
-        {split.bubble_s, "waiting in the pipeline"}};
-    const auto most = std::max_element(std::begin(parts), std::end(parts));
-    return fmt::format("{} ({})", most->second,
-                       util::percent(most->first / plan_.iteration_time_s));
+    const auto most = std::max_element(model::kPlanTerms.begin(), model::kPlanTerms.end(),
+                                       [&](const model::PlanTerm& a, const model::PlanTerm& b) {
+                                         return plan_.split.*a.seconds < plan_.split.*b.seconds;
+                                       });
+    return fmt::format("{} ({})", most->name,
+                       util::percent(plan_.split.*most->seconds / plan_.iteration_time_s));
   }
 
   Html& html_;

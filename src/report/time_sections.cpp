@@ -63,9 +63,9 @@ std::string formula_text(const model::Plan& plan, const std::vector<StageRecord>
           ? fmt::format("(m + {}) · max t + sync of stage 1", s.vpp > 1 ? "(p − 1)/v" : "p − 1")
           : fmt::format("Σ t{} + (m − {}) · max t + sync of stage 1{}", v, s.vpp > 1 ? "1/v" : "1",
                         ties_s > 0 ? " + ties" : "");
-  text += fmt::format(", with m = {} micro-batches, ", util::format_count(s.microbatches));
+  text += fmt::format(", with m = {}, ", util::counted(s.microbatches, "micro-batch"));
   text += plan.objective == model::Objective::kPaper
-              ? fmt::format("p = {} stages, ", s.pp)
+              ? fmt::format("p = {}, ", util::counted(s.pp, "stage"))
               : fmt::format("Σ t = {}, ", util::precise_seconds(sum_s));
   if (s.vpp > 1) text += fmt::format("v = {} chunks a stage, ", s.vpp);
   text += fmt::format("max t = {}, sync = {}", util::precise_seconds(most_s),

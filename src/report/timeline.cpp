@@ -259,8 +259,8 @@ FigureText text_of(const simulate::Pipeline& pipeline, const simulate::Simulatio
   for (const simulate::StageSummary& stage : simulation.stages) idle_s += stage.idle_s;
   const double bubble = idle_s / (simulation.makespan_s * static_cast<double>(pipeline.stages));
   std::string description = fmt::format(
-      "{} stages work on {} micro-batches for {}. Stages are idle {} of the time in the mean.",
-      pipeline.stages, util::format_count(pipeline.microbatches),
+      "{} at work on {} for {}. Stages are idle {} of the time in the mean.",
+      util::counted(pipeline.stages, "stage"), util::counted(pipeline.microbatches, "micro-batch"),
       util::precise_seconds(simulation.makespan_s), util::percent(bubble));
   if (windows.size() > 1) description += " Left out: " + left_out_text(windows) + ".";
   return {"timeline", "Timeline of one iteration", description};

@@ -116,6 +116,13 @@ std::string names_text(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  const std::string number = format_count(count) + ' ';
+  if (count == 1) return number + std::string(noun);
+  if (noun.ends_with('y')) return number + std::string(noun.substr(0, noun.size() - 1)) + "ies";
+  return number + std::string(noun) + (noun.ends_with("ch") ? "es" : "s");
+}
+
 std::string percent(double fraction) { return fmt::format("{:.1f} %", 100 * fraction); }
 
 std::string gibibytes(double bytes) {

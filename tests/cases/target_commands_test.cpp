@@ -136,9 +136,9 @@ TEST_F(TargetCommand, CaseV07InterleavingOverTwoStagesComesWithOverlap) {
                      "64",
                      "--vpp",
                      "2"};
-  const Outcome none = run(common + forbidden);
+  const Outcome none = run(common + forbidden + Words{"--json"});
   EXPECT_EQ(none.exit_code, 3) << none.err;
-  EXPECT_NE(none.out.find("vpp 2 with pp 2"), std::string::npos) << none.out;
+  EXPECT_TRUE(has(none.out, "vpp 2 with pp 2"));
 }
 
 // V08 — epfLLM/Megatron-LLM issue 103: the shape of the tables is part of the plan
@@ -205,7 +205,8 @@ TEST_F(TargetCommand, CaseV12ExpertDegreesDivideExpertsAndRanks) {
   write_json("machine.json", cluster({{8, "450 GB/s"}}));
   const Words degrees{"--target", "torchtitan", "--tp",  "2", "--dp",   "4",
                       "--pp",     "1",          "--etp", "1", "--json", "-q"};
-  for (const auto& [ep, taken] : {std::pair{2, true}, {3, false}, {4, true}, {8, false}}) {
+  for (const auto& [ep, taken] :
+       {std::pair{1, false}, {2, true}, {3, false}, {4, true}, {8, false}}) {
     const Outcome outcome = run(plan("model", 16, degrees + Words{"--ep", std::to_string(ep)}));
     EXPECT_EQ(outcome.exit_code == 0, taken) << ep << outcome.err << outcome.out;
     if (outcome.exit_code == 0) {
@@ -242,12 +243,104 @@ TEST_F(TargetCommand, CaseV15PipelinesAndShardedGradientsExcludeEachOther) {
                                        {"--target", "deepspeed", "--json", "-q", "--pp",
                                         std::to_string(pp), "--zero", std::to_string(zero)}));
       ASSERT_EQ(outcome.exit_code, pp > 1 && zero >= 2 ? 3 : 0) << pp << " " << zero;
-      if (outcome.exit_code != 0) continue;
       const Json plan = Json::parse(outcome.out);
+      if (outcome.exit_code != 0) {
+        const std::string reason = plan.at("reason");
+        EXPECT_TRUE(has(reason, "deepspeed rule zero-stages: ZeRO 2 and 3 need pp 1."));
+        EXPECT_TRUE(has(reason, "ZeRO " + std::to_string(zero) + " with pp " + std::to_string(pp) +
+                                    "; nearest: ZeRO 1, or pp 1"));
+        EXPECT_FALSE(has(reason, "least change")) << "no other option would do";
+        EXPECT_TRUE(has(plan.at("search").dump(), "deepspeed rule zero-stages"));
+        continue;
+      }
       EXPECT_EQ(value_of(plan, "no_pipeline_parallel"), zero >= 2 ? "true" : "");
       EXPECT_EQ(value_of(plan, "zero_optimization.stage"), std::to_string(zero));
     }
   }
+}
+
+TEST_F(TargetCommand, CaseV15StagesThatDoNotHoldAllLayersAreTheRuleLayers) {
+  write_json("model.json", llama(16));
+  write_json("machine.json", cluster({{8, "450 GB/s"}}));
+  const Outcome three = run(plan("model", 64, {"--target", "deepspeed", "--json", "--pp", "3"}));
+  EXPECT_EQ(three.exit_code, 3);
+  EXPECT_TRUE(has(three.out, "deepspeed rule layers"));
+  EXPECT_TRUE(has(three.out, "16 layers over pp 3"));
+  EXPECT_TRUE(has(three.out, "nearest: pp 2 or 4"));
+  EXPECT_FALSE(has(three.out, "--stage-layers first-last")) << "it does not know that layout";
+  const Json some = planned("model", 64, {"--target", "deepspeed"});
+  EXPECT_FALSE(has(some.at("search").dump(), "holds the layers so"))
+      << "numbers of layers that go with no depth are nothing that was left out";
+}
+
+// a plan of any target, or of none, is held against the rules of the one that is asked for
+TEST_F(TargetCommand, CaseV15PlansThatOtherFrameworksCannotRunAreRefusedByRule) {
+  write_json("model.json", llama(16));
+  write_json("machine.json", cluster({{8, "450 GB/s"}}));
+  const auto judged = [&](const Words& made, const Words& asked) {
+    planned("model", 64, Words{"--pp", "2", "-q", "-o", path("plan.json")} + made);
+    return run(Words{"evaluate", path("plan.json"), "--model", path("model.json"), "--cluster",
+                     path("machine.json"), "--global-batch", "64", "--json"} +
+               asked);
+  };
+  for (const char* target : {"deepspeed", "megatron", "torchtitan"}) {
+    const Outcome sharded = judged({"--zero", "2", "--dp", "2"}, {"--target", target});
+    EXPECT_EQ(sharded.exit_code, 3) << target;
+    const std::string reason = Json::parse(sharded.out).at("reason");
+    EXPECT_TRUE(has(reason, target + std::string(" rule zero-stages")));
+    EXPECT_TRUE(has(reason, "(ZeRO 2 with pp 2; nearest: ZeRO 1"));
+    EXPECT_FALSE(Json::parse(sharded.out).at("stages").empty()) << "it is shown all the same";
+  }
+  EXPECT_EQ(judged({"--zero", "2"}, {}).exit_code, 0);
+  const Outcome gpipe = judged({"--schedule", "gpipe", "--zero", "0"}, {"--target", "megatron"});
+  EXPECT_EQ(gpipe.exit_code, 3);
+  EXPECT_TRUE(has(gpipe.out, "megatron rule schedule"));
+  EXPECT_TRUE(has(gpipe.out, "schedule gpipe over pp 2; nearest: 1f1b"));
+  const Words uneven{"--first-stage-layers", "7", "--zero", "0", "--recompute", "none"};
+  const Outcome layers = judged(uneven, {"--target", "deepspeed"});
+  EXPECT_EQ(layers.exit_code, 3);
+  EXPECT_TRUE(has(layers.out, "deepspeed rule even-stages"));
+  EXPECT_EQ(judged(uneven, {"--target", "megatron"}).exit_code, 0);
+}
+
+TEST_F(TargetCommand, CaseV15PlansOfATargetAreHeldToBeItsOwn) {
+  write_json("machine.json", cluster({{8, "450 GB/s"}}));
+  for (const Json& model : {llama(16), llama(6), mixture(8)}) {
+    write_json("model.json", model);
+    for (const char* target : {"deepspeed", "megatron", "torchtitan"}) {
+      for (const Words& more : {Words{}, Words{"--pp", "2"}, Words{"--pp", "2", "--vpp", "2"},
+                                Words{"--tp", "2", "--schedule", "gpipe"}}) {
+        const Outcome made = run(plan(
+            "model", 64, Words{"--target", target, "--json", "-q", "-o", path("p.json")} + more));
+        if (made.exit_code == 3) continue;
+        ASSERT_EQ(made.exit_code, 0) << made.err;
+        const Outcome again = run({"evaluate", path("p.json"), "--model", path("model.json"),
+                                   "--cluster", path("machine.json"), "--global-batch", "64"});
+        EXPECT_EQ(again.exit_code, 0) << target << again.out;
+      }
+    }
+  }
+}
+
+TEST_F(TargetCommand, CaseV15WhatAPlanLeavesOpenIsWhatItsTargetCanRun) {
+  write_json("model.json", llama(16));
+  write_json("machine.json", cluster({{8, "450 GB/s"}}));
+  Json plan =
+      planned("model", 64, {"--pp", "2", "--dp", "4", "--zero", "1", "--target", "megatron"});
+  for (Json& stage : plan["stages"]) {
+    stage.erase("zero");
+    stage.erase("recompute");
+  }
+  write_json("plan.json", plan);
+  const Outcome outcome =
+      run({"evaluate", path("plan.json"), "--model", path("model.json"), "--cluster",
+           path("machine.json"), "--global-batch", "64", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_EQ(degrees(Json::parse(outcome.out), "zero").size(), 1U);
+  const Outcome free =
+      run({"evaluate", path("plan.json"), "--model", path("model.json"), "--cluster",
+           path("machine.json"), "--global-batch", "64", "--json", "--target", "any"});
+  EXPECT_EQ(degrees(Json::parse(free.out), "zero").size(), 2U) << "where the fastest differ";
 }
 
 TEST_F(TargetCommand, CaseV15AModelThatNeedsShardedGradientsHasNoPipeline) {
@@ -283,8 +376,8 @@ TEST_F(TargetCommand, CaseV17PipelinesHaveAsManyMicroBatchesAsStages) {
     for (const int size : {4, 2, 1}) {
       const Outcome outcome =
           run(plan("graph", 8,
-                   {"--target", "torchtitan", "--pp", "3", "--dp", "1", "--schedule", schedule,
-                    "--micro-batch", std::to_string(size), "--json"}));
+                   {"--target", "torchtitan", "--pp", "3", "--dp", "1", "--precision", "fp32",
+                    "--schedule", schedule, "--micro-batch", std::to_string(size), "--json"}));
       const bool refused = schedule == "1f1b" && size == 4;
       EXPECT_EQ(outcome.exit_code, refused ? 3 : 0) << schedule << " " << size << outcome.out;
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -474,6 +475,7 @@ const std::map<std::string, Effect>& effects() {
       {"schedule", {"model", {"--pp", "2"}, {"--schedule", "gpipe"}}},
       {"state-bytes", {"model", {}, {"--state-bytes", "4,4,8"}}},
       {"attention", {"model", {}, {"--attention", "unfused"}}},
+      {"no-mtp", {"predicting", {}, {"--no-mtp"}}},
       {"no-sequence-parallel", {"model", {"--tp", "4"}, {"--no-sequence-parallel"}}},
       {"vocabulary-multiple", {"model", {}, {"--vocabulary-multiple", "4096"}}},
       {"logit-bytes", {"model", {}, {"--logit-bytes", "10"}}},
@@ -512,6 +514,10 @@ class OptionCommand : public UsageCommand {
   void SetUp() override {
     UsageCommand::SetUp();
     write_json("mixture.json", mixture(8));
+    Json predicting =
+        Json::parse(std::ifstream(NESTPLAN_SOURCE_DIR "/inputs/models/deepseek-v3/config.json"));
+    predicting.update({{"num_hidden_layers", 4}, {"hidden_size", 1024}, {"n_routed_experts", 8}});
+    write_json("predicting.json", predicting);
     Json torus = cluster({{8, "450 GB/s"}});
     torus["network"] = Json::parse(R"({"kind": "torus", "host": [2, 1], "dimensions": [
       {"size": 4, "bandwidth": "45 GB/s", "latency": "1 us"},
@@ -578,6 +584,54 @@ TEST_F(OptionCommand, CaseU15EveryOptionCanChangeTheAnswer) {
   }
   for (const auto& [name, effect] : effects()) {
     EXPECT_TRUE(known.contains(name)) << "there is no --" << name;
+  }
+}
+
+/// Options that cannot change anything beside others, and what is said about them.
+const std::vector<std::pair<Effect, std::string>>& idle_options() {
+  static const std::vector<std::pair<Effect, std::string>> table{
+      {{"model", {}, {"--capacity-factor", "2"}}, "--capacity-factor changes nothing"},
+      {{"model", {}, {"--routing-imbalance", "2"}}, "--routing-imbalance changes nothing"},
+      {{"model", {}, {"--context-form", "all_to_all"}}, "--context-form changes nothing"},
+      {{"model", {"--zero", "0"}, {"--shard", "pod"}}, "--shard pod changes nothing"},
+      {{"model", {"--dp", "1"}, {"--shard", "pod"}}, "--shard pod changes nothing"},
+      {{"model", {"--dp", "4", "--dp-inner", "4"}, {"--shard", "pod"}},
+       "--shard pod changes nothing"},
+  };
+  return table;
+}
+
+TEST_F(OptionCommand, CaseU15OptionsWithoutEffectAreRemarkedOn) {
+  for (const auto& [effect, remark] : idle_options()) {
+    const auto [code, usual] = answer(effect, {});
+    auto [other_code, other] = answer(effect, effect.change);
+    // By another name the shards of a single pod are those of all copies.
+    for (std::size_t i = 0; i < usual.at("stages").size(); ++i) {
+      if (usual["stages"][i].contains("shard"))
+        other["stages"][i]["shard"] = usual["stages"][i]["shard"];
+    }
+    EXPECT_EQ(std::pair(code, usual), std::pair(other_code, other)) << remark;
+    EXPECT_TRUE(has(run(plan("model", 64, effect.base + effect.change)).err, remark));
+    EXPECT_FALSE(has(run(plan("model", 64, effect.base)).err, "changes nothing"));
+  }
+  for (const auto& [name, effect] : effects()) {
+    if (effect.kind != "model" || effect.machine != "machine.json" || name == "global-batch")
+      continue;
+    const Outcome outcome = run(plan("model", 64, effect.base + effect.change));
+    EXPECT_FALSE(has(outcome.err, "changes nothing")) << name;
+  }
+}
+
+TEST_F(OptionCommand, CaseU15DegreesOfEveryCountAreShownWhole) {
+  Words words = plan("mixture", 64,
+                     {"--device-counts", "8", "--pp", "2", "--vpp", "2", "--tp", "2", "--cp", "2",
+                      "--ep", "2", "--etp", "1", "--micro-batch", "1"});
+  words[1] = "--model";
+  const Outcome outcome = run(words);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_FALSE(has(outcome.out, "…"));
+  for (const char* degree : {"pp 2", "ep 2", "vpp 2", "micro-batch 1"}) {
+    EXPECT_TRUE(has(outcome.out, degree));
   }
 }
 

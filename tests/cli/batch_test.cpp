@@ -225,6 +225,36 @@ TEST_F(BatchTest, SummaryIsTextJsonAndCsv) {
   EXPECT_TRUE(is_one_line(both.err));
 }
 
+TEST_F(BatchTest, PlansRecordTheirSearches) {
+  write_batch({job("a", {{"tp", 2}, {"recompute", {"full"}}, {"per-stage-strategies", true}})});
+  ASSERT_EQ(run(batch("out", {"-q"})).exit_code, 0);
+  const Json plan = Json::parse(read_file(directory_ / "out/a.plan.json"));
+  const Json expected{
+      {"global-batch", "16"}, {"tp", "2"}, {"recompute", "full"}, {"per-stage-strategies", true}};
+  EXPECT_EQ(plan["search"]["options"], expected);
+  // as options of a job they make the same plan
+  write_batch({job("b", plan["search"]["options"])});
+  ASSERT_EQ(run(batch("out", {"-q"})).exit_code, 0);
+  EXPECT_EQ(plan_of("out", "b"), plan_of("out", "a"));
+}
+
+TEST_F(BatchTest, OutputsTakeTheirOwnPlaces) {
+  write_batch({job("a")});
+  const std::string jobs = read_file(path("batch.json"));
+  const auto refused = [&](const Words& words, const std::string& says) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << says;
+    EXPECT_TRUE(is_one_line(outcome.err));
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  };
+  refused(batch("out", {"--csv", path("out")}), "is the file of -o");
+  refused(batch("out", {"--csv", path("out/../batch.json")}), "is the file of the batch");
+  refused(batch("out", {"--csv", path("graph.json")}), "is the file of --graph of job a");
+  refused(batch("out", {"--csv", path("out/a.plan.json")}), "is the file of the plan of job a");
+  EXPECT_EQ(read_file(path("batch.json")), jobs);
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(BatchTest, ABadFileIsRefusedBeforeAnythingIsDone) {
   const auto error_of = [&](const std::vector<Json>& jobs, int ranks) {
     write_batch(jobs);
@@ -245,7 +275,8 @@ TEST_F(BatchTest, ABadFileIsRefusedBeforeAnythingIsDone) {
 
 TEST_F(BatchTest, ADirectoryThatCannotBeMadeIsKnownAtOnce) {
   write_batch({job("a")});
-  const Outcome outcome = run(batch("graph.json"));
+  write("taken", "by a file");
+  const Outcome outcome = run(batch("taken"));
   EXPECT_EQ(outcome.exit_code, 5);
   EXPECT_TRUE(is_one_line(outcome.err));
 }

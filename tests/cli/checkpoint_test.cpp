@@ -132,6 +132,9 @@ TEST_F(CheckpointTest, GoesOnAfterATimeLimit) {
   EXPECT_EQ(without_search(end.out), expected);
   const Json search = Json::parse(end.out)["search"];
   EXPECT_GT(search["seconds"], about["spent_s"]);
+  const Json stopped_search = Json::parse(read_file(path("plan.json")))["search"];
+  EXPECT_EQ(search["options"]["global-batch"], "512");
+  EXPECT_EQ(search["options"], stopped_search["options"]);
 }
 
 TEST_F(CheckpointTest, GoesOnAfterSignals) {
@@ -251,8 +254,9 @@ TEST_F(CheckpointTest, EndsWhenItsDirectoryVanishes) {
   for (const int ranks : {0, 2}) {
     const std::string place = path("place");
     fs::create_directory(place);
-    Process process(long_search({"--checkpoint", place + "/c.h5", "--checkpoint-every", "0.2"}),
-                    directory_, "", ranks);
+    Process process(
+        long_search({"--checkpoint", place + "/c.h5", "--checkpoint-every", "0.2", "-q"}),
+        directory_, "", ranks);
     wait_for(place + "/c.h5");
     fs::rename(place, path("moved"));
     const Outcome outcome = process.wait();

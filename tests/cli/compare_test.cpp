@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -187,6 +188,28 @@ TEST_F(CompareTest, WrongUsageIsOneLine) {
   refused({"--json", "--csv", "-"}, "--json and --csv cannot share stdout");
   refused({"--csv", "-", "--svg", "-"}, "--csv and --svg cannot share stdout");
   refused({"--checkpoint", "f"}, "unknown option \"--checkpoint\" of compare");
+}
+
+TEST_F(CompareTest, OutputsTakeTheirOwnPlaces) {
+  std::filesystem::create_symlink("graph.json", path("link.json"));
+  std::filesystem::create_symlink("later.csv", path("later-too.csv"));
+  const std::string graph = read_file(path("graph.json"));
+  const auto refused = [&](const Words& more, const std::string& says) {
+    const Outcome outcome = run(on_small({"compare"}, more));
+    EXPECT_EQ(outcome.exit_code, 2) << says;
+    EXPECT_TRUE(is_one_line(outcome.err));
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  };
+  refused({"--csv", path("x"), "--svg", path("x")}, "--svg: ");
+  refused({"--csv", path("x"), "--svg", path("./x")}, "is the file of --csv");
+  refused({"--csv", path("later.csv"), "--svg", path("later-too.csv")}, "is the file of --csv");
+  refused({"--csv", path("graph.json")}, "is the file of --graph");
+  refused({"--svg", path("link.json")}, "is the file of --graph");
+  refused({"--svg", path("cluster.json")}, "is the file of --cluster");
+  EXPECT_EQ(read_file(path("graph.json")), graph);
+  EXPECT_FALSE(std::filesystem::exists(path("x")));
+  const Words nowhere{"--methods", "manual", "--csv", "/dev/null", "--svg", "/dev/null"};
+  EXPECT_EQ(run(on_small({"compare"}, nowhere)).exit_code, 0);
 }
 
 TEST_F(CompareTest, AFileThatCannotBeWrittenIsSaidAtOnce) {

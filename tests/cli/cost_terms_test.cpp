@@ -98,9 +98,23 @@ TEST(CostTermsTest, EachScalesItsOwnAndLeavesMemory) {
         expect(before.gradient_receive_s, after.gradient_receive_s, term.name == "transfers");
         expect(before.zero_s, after.zero_s, term.name == "data parallel");
         expect(before.tie_s, after.tie_s, term.name == "data parallel");
+        expect(before.update_s, after.update_s, term.name == "optimizer");
       }
     }
   }
+}
+
+TEST(CostTermsTest, TheOptimizersStepIsOneWhereItTakesTime) {
+  const auto named = [](const model::Problem& problem) {
+    const std::vector<CostTerm> terms = cost_terms(problem);
+    return std::any_of(terms.begin(), terms.end(),
+                       [](const CostTerm& term) { return term.name == "optimizer"; });
+  };
+  model::Problem problem = testing::random_problem(0);
+  problem.graph.updates.clear();
+  EXPECT_FALSE(named(problem));
+  problem.graph.updates = {{0, 1e-12}};
+  EXPECT_TRUE(named(problem));
 }
 
 TEST(CostTermsTest, OneLevelAtATime) {
@@ -117,7 +131,9 @@ TEST(CostTermsTest, OneLevelAtATime) {
     // All levels are slower: so is all that is communicated, and nothing else.
     const model::Plan slower = each.scaled(levels, 2);
     std::vector<CostTerm> moved = own_terms(each.problem);
-    std::erase_if(moved, [](const CostTerm& term) { return term.name == "compute"; });
+    std::erase_if(moved, [](const CostTerm& term) {
+      return term.name == "compute" || term.name == "optimizer";
+    });
     const model::Plan dearer = each.scaled(moved, 2);
     ASSERT_NEAR(slower.iteration_time_s, dearer.iteration_time_s,
                 kRounding * dearer.iteration_time_s);

@@ -88,6 +88,33 @@ TEST_F(EvaluateTest, PlanOfAModelIsCostedAgainWithTheSameFlags) {
   EXPECT_EQ(judged(Json::parse(outcome.out)), judged(Json::parse(read_file(path("plan.json")))));
 }
 
+/// Once for each of the two types of devices, of which the costs of a graph say all there is.
+TEST_F(EvaluateTest, DevicesThatNothingIsKnownOfAreRemarkedOn) {
+  const std::string inputs = std::string(NESTPLAN_SOURCE_DIR) + "/inputs";
+  Json cluster = small_cluster();
+  cluster["device"]["memory"] = "800 GB";
+  cluster["other_devices"] = {cluster["device"]};
+  cluster["other_devices"][0]["name"] = "h1000";
+  cluster["other_devices"][0]["places"] = "4-7";
+  write_json("cluster.json", cluster);
+  const Words setup{"--model",        inputs + "/models/llama-3.1-8b",
+                    "--cluster",      path("cluster.json"),
+                    "--global-batch", "64"};
+  Words plan{"plan", "-o", path("plan.json")}, evaluate{"evaluate", path("plan.json")};
+  for (Words* words : {&plan, &evaluate}) {
+    words->insert(words->end(), setup.begin(), setup.end());
+    const std::string error = run(*words).err;
+    for (const char* part : {"cluster.json: device: nothing is known of \"d\" (known: ",
+                             "other_devices[0]: nothing is known of \"h1000\" (did you mean "
+                             "\"h100\"?)"}) {
+      const std::size_t first = error.find(part);
+      EXPECT_NE(first, std::string::npos) << error;
+      EXPECT_EQ(error.find(part, first + 1), std::string::npos) << error;
+    }
+  }
+  EXPECT_EQ(run(on_small({"plan"}, {})).err.find("nothing is known"), std::string::npos);
+}
+
 struct BadPlan {
   const char* name;
   void (*spoil)(Json& plan);

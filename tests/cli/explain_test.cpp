@@ -230,6 +230,24 @@ TEST_F(ExplainTest, MarginsOfTheBestPlansAreNoNarrowerThanThoseOfAll) {
   EXPECT_EQ(all["robust_share"], least);
 }
 
+TEST_F(ExplainTest, APlanThatIsComparedWithNoneIsNotCalledRobust) {
+  const std::string alone = run(on_small({"plan"}, {"--top", "1", "-q"})).out;
+  EXPECT_NE(alone.find("robust      not known, nothing is compared"), std::string::npos) << alone;
+  EXPECT_EQ(alone.find("how far one term may be off"), std::string::npos) << alone;
+  EXPECT_TRUE(ask({"--top", "1"})["margins"]["within_factor"].is_null());
+  EXPECT_EQ(ask({"--top", "2"})["margins"]["within_factor"], 4);
+
+  const Words only{
+      "--dp", "1", "--pp", "1", "--tp", "1", "--micro-batch", "1", "--vpp", "1", "--memory-margin",
+      "0%"};
+  Words many = only;
+  many.insert(many.end(), {"--top", "3", "-q"});
+  write_json("cluster.json", small_cluster());
+  const std::string single = run(on_small({"plan"}, many)).out;
+  EXPECT_NE(single.find("robust      to any one term: no other strategy"), std::string::npos)
+      << single;
+}
+
 TEST_F(ExplainTest, ForPeople) {
   const Outcome outcome = run(on_small({"plan"}, {"--explain", "--top", "2", "-q"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -43,6 +43,30 @@ TEST_F(InspectTest, Device) {
   EXPECT_NE(text.find("3 us ± 50 %"), std::string::npos) << text;
 }
 
+TEST_F(InspectTest, SaysWhichDevicesItKnowsNothingOf) {
+  Json file = small_cluster();
+  file["device"]["name"] = "MI300X";
+  write_json("cluster.json", file);
+  const std::string text = run({"inspect", "--cluster", path("cluster.json")}).out;
+  EXPECT_NE(text.find("nothing is known of \"MI300X\" (known: "), std::string::npos) << text;
+  EXPECT_EQ(inspect_json({"--cluster", path("cluster.json")})["device"]["parameters_from"],
+            "general");
+
+  file["device"]["name"] = "H100SXM";
+  write_json("cluster.json", file);
+  EXPECT_EQ(run({"inspect", "--cluster", path("cluster.json")}).out.find("nothing is known"),
+            std::string::npos);
+  EXPECT_EQ(inspect_json({"--cluster", path("cluster.json")})["device"]["parameters_from"],
+            "hopper");
+
+  Json device = file["device"];
+  device["format"] = "nestplan.device/1";
+  device["name"] = "h1000";
+  write_json("device.json", device);
+  const std::string of_device = run({"inspect", path("device.json")}).out;
+  EXPECT_NE(of_device.find("did you mean \"h100\"?"), std::string::npos) << of_device;
+}
+
 TEST_F(InspectTest, BranchingGraph) {
   Json graph = small_graph();
   graph["edges"][1]["from"] = "a";  // b.0 and b.1 side by side
@@ -160,7 +184,7 @@ TEST_F(InspectTest, RulesOfFrameworks) {
   const Json megatron = inspect_json({"--rules", "--target", "megatron"});
   EXPECT_EQ(megatron["kind"], "rules");
   EXPECT_EQ(megatron, all[1]);
-  EXPECT_EQ(megatron["rules"][0]["name"], "heads");
+  EXPECT_EQ(megatron["rules"][0]["name"], "model");
   EXPECT_EQ(megatron["rules"][0]["scope"], "strategy");
   EXPECT_EQ(megatron["layouts"][0]["layout"], "even");
   const std::string text = run({"inspect", "--rules", "--target", "deepspeed"}).out;

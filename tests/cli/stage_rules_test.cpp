@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "nestplan/util/errors.hpp"
 
@@ -47,6 +48,23 @@ TEST(StageRules, PatternsAndNumbers) {
   EXPECT_EQ(rules.first, 0);
   EXPECT_EQ(rules.most, 2);
   EXPECT_FALSE(rules.last || rules.least);
+}
+
+/// NVIDIA/Megatron-LM, validate_layer_layout.
+TEST(StageRules, MegatronKeepsPredictionsTogether) {
+  model::Graph graph;
+  for (const char* id : {"embedding", "layer.0", "mtp.0", "mtp.1.attention", "mtp.1.mlp", "head"}) {
+    graph.layers.push_back({id, {}});
+  }
+  graph.dimensions.predictions = 2;
+  Flags flags;
+  EXPECT_TRUE(stage_rules(flags, graph).none());
+  flags.target = "torchtitan";
+  EXPECT_TRUE(stage_rules(flags, graph).none());
+  flags.target = "megatron";
+  EXPECT_EQ(stage_rules(flags, graph).together, (std::vector<std::vector<int>>{{2, 3, 4}}));
+  graph.dimensions.predictions = 1;
+  EXPECT_TRUE(stage_rules(flags, graph).none());
 }
 
 TEST(StageRules, ErrorsNameFlagAndNearest) {

@@ -7,6 +7,14 @@
 namespace nestplan::cli {
 namespace {
 
+TEST(Counted, SaysOneOrMany) {
+  EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(counted(0, "micro-batch"), "0 micro-batches");
+  EXPECT_EQ(counted(1024, "stage"), "1,024 stages");
+  EXPECT_EQ(counted(1, "strategy"), "1 strategy");
+  EXPECT_EQ(counted(2, "strategy"), "2 strategies");
+}
+
 TEST(TextTest, NamesAreDrawnTogether) {
   EXPECT_EQ(names_text({}), "");
   EXPECT_EQ(names_text({"embedding", "layer.0", "layer.1", "layer.2"}), "embedding, layer.0–2");
@@ -68,6 +76,19 @@ TEST(TextTest, TableLinesUpAndCutsTheFlexibleColumn) {
             "   n  name             x\n"
             "   1  short          1.5\n"
             "  12  a name that …   20\n");
+}
+
+TEST(TextTest, TablesCanGoOnInLinesBelow) {
+  Table table({{"n", Table::Align::kRight}, {"name"}, {"x", Table::Align::kRight}});
+  table.add({"1", "short", "1.5"});
+  table.add({"12", "a name that is far too long", "20"});
+  EXPECT_EQ(table.wrapped_text(1, 24),
+            "   n  name             x\n"
+            "   1  short          1.5\n"
+            "  12  a name that     20\n"
+            "      is far too\n"
+            "      long\n");
+  EXPECT_EQ(table.wrapped_text(1), table.text(1));
 }
 
 }  // namespace

@@ -59,6 +59,16 @@ TEST_P(WrongUsageTest, IsOneLineThatNamesTheFlag) {
   EXPECT_NE(outcome.err.find(GetParam().says), std::string::npos) << outcome.err;
 }
 
+TEST_F(UsageTest, WordsOfAChoiceAreListedOnce) {
+  for (const Words& words :
+       {Words{"plan", "--schedule", "zigzag"}, Words{"calibrate", "--loss", "zigzag"},
+        Words{"compare", "--methods", "zigzag"}, Words{"plan", "--target", "zigzag"}}) {
+    const std::string error = run(words).err;
+    EXPECT_EQ(error.find("; known are"), std::string::npos) << error;
+    EXPECT_NE(error.find("(known: \""), std::string::npos) << error;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Lines, WrongUsageTest,
     testing::Values(
@@ -187,6 +197,9 @@ TEST_F(UsageTest, PrecisionThatTheDeviceLacks) {
 
 TEST_F(UsageTest, LengthBeyondTheModelIsRemarkedOn) {
   const std::string model = std::string(NESTPLAN_SOURCE_DIR) + "/inputs/models/mistral-7b";
+  Json cluster = small_cluster();
+  cluster["device"]["name"] = "h100";
+  write_json("cluster.json", cluster);
   const auto remarks_of = [&](const char* length) {
     return run({"plan", "--model", model, "--cluster", path("cluster.json"), "--global-batch", "8",
                 "--tp", "1", "--seq", length})

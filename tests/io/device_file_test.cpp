@@ -6,6 +6,7 @@
 
 #include "io/samples.hpp"
 #include "nestplan/cost/device_models.hpp"
+#include "nestplan/cost/operators.hpp"
 #include "nestplan/io/files.hpp"
 #include "util/expect_error.hpp"
 
@@ -46,6 +47,28 @@ TEST(DeviceFile, LeavesOutWhatItsGenerationHas) {
   EXPECT_EQ(file.relative_error.matmul_efficiency, 0.02);
   EXPECT_EQ(file.relative_error.memory_efficiency, hopper.relative_error.memory_efficiency);
   EXPECT_EQ(file.sources.at("matmul_efficiency"), "our own");
+}
+
+TEST(DeviceFile, KnowsThePrecisionsOfItsPeaks) {
+  const std::string error = error_with("/peak/bf61", "989 TFLOP/s");
+  expect_contains(error, "d.json: peak: unknown precision \"bf61\" (did you mean \"bf16\"?)");
+  expect_contains(error_with("/peak/int4", "1 TFLOP/s"), "unknown precision \"int4\"");
+  for (const std::string& name : cost::peak_names()) {
+    Json document = sample_device();
+    document["peak"] = {{name, "989 TFLOP/s"}};
+    EXPECT_EQ(parse(document).device.peak_flops.at(name), 989e12);
+  }
+}
+
+TEST(DeviceFile, HasNoModelWhereNothingIsKnownOfTheDevice) {
+  Json document = sample_device();
+  document["name"] = "accelerator";
+  EXPECT_TRUE(parse(document).device.model);
+  document.erase("model");
+  const DeviceFile unknown = parse(document);
+  EXPECT_FALSE(unknown.device.model);
+  EXPECT_EQ(unknown.relative_error.memory_efficiency,
+            cost::generation_of(unknown.device).relative_error.memory_efficiency);
 }
 
 TEST(DeviceFile, IsWrittenAsItIsRead) {

@@ -220,6 +220,19 @@ TEST(GraphFile, NumbersMustMakeSense) {
   expect_contains(error_with("/provenance", 5), "provenance: must be text");
 }
 
+TEST(GraphFile, DimensionsRoundTrip) {
+  Json document = test::sample_graph();
+  document["dimensions"] = {{"heads", 8}, {"blocks", 4},      {"windows", 2},
+                            {"sinks", 3}, {"predictions", 1}, {"kind", "encoder_decoder"}};
+  const model::Graph graph = parse(document);
+  EXPECT_EQ(graph.dimensions.windows, 2);
+  EXPECT_EQ(graph.dimensions.sinks, 3);
+  EXPECT_EQ(graph.dimensions.predictions, 1);
+  EXPECT_EQ(graph.dimensions.kind, model::ModelKind::kEncoderDecoder);
+  EXPECT_EQ(parse_graph(graph_to_json(graph), "g.json"), graph);
+  expect_contains(error_with("/dimensions", {{"kind", "decodr"}}), "is not a kind of model");
+}
+
 TEST(GraphFile, RoundTrip) {
   Json document = test::sample_graph();
   document["tokens_per_sample"] = 2048;

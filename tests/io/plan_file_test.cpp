@@ -85,6 +85,19 @@ TEST(PlanFile, SaysWhatRunsBesideComputation) {
   EXPECT_EQ(document["stages"][0]["time"]["hidden_sync_s"], 0.25);
 }
 
+TEST(PlanFile, NamesTheOptimizersStepWhereItTakesTime) {
+  model::Plan plan = finished_plan();
+  const auto written = [&] {
+    return Json::parse(plan_to_json(plan, graph(), cluster(), {}, {}, {}));
+  };
+  EXPECT_FALSE(written()["stages"][0]["time"].contains("update_s"));
+  EXPECT_FALSE(written()["time_split"].contains("update_s"));
+  plan.stages[0].time.update_s = 0.25;
+  plan.split.update_s = 0.25;
+  EXPECT_EQ(written()["stages"][0]["time"]["update_s"], 0.25);
+  EXPECT_EQ(written()["time_split"]["update_s"], 0.25);
+}
+
 TEST(PlanFile, SharesAreFromNoneToAll) {
   expect_contains(error_with("/strategy/overlap", {{"sync", 1.5}}), "strategy.overlap.sync: ");
   expect_contains(error_with("/strategy/overlap", {{"synch", 1}}), "did you mean \"sync\"");

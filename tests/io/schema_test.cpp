@@ -3,6 +3,7 @@
 #include <set>
 
 #include "io/samples.hpp"
+#include "nestplan/cost/operators.hpp"
 #include "nestplan/io/keys.hpp"
 
 namespace nestplan::io {
@@ -56,6 +57,25 @@ TEST(Schemas, HaveTheKeysOfTheReaders) {
   expect_same_keys(schema("cluster"), kClusterFormat);
   expect_same_keys(schema("plan"), kPlanFormat);
   expect_same_keys(schema("device"), kDeviceFormat);
+  expect_same_keys(schema("fx"), kFxFormat);
+}
+
+void expect_known_peaks(const Json& node, int& found) {
+  if (node.is_object() && node.contains("propertyNames") &&
+      node["propertyNames"].contains("enum")) {
+    ++found;
+    EXPECT_EQ(node["propertyNames"]["enum"], Json(cost::peak_names()));
+  }
+  if (!node.is_structured()) return;
+  for (const Json& child : node) expect_known_peaks(child, found);
+}
+
+TEST(Schemas, HaveThePrecisionsOfThePeaks) {
+  int found = 0;
+  expect_known_peaks(schema("cluster"), found);
+  EXPECT_EQ(found, 3);
+  expect_known_peaks(schema("device"), found);
+  EXPECT_EQ(found, 4);
 }
 
 /// Every object with fixed keys is closed, and every reference leads somewhere.
@@ -74,7 +94,7 @@ void expect_strict(const Json& node, const Json& root, int& objects) {
 }
 
 TEST(Schemas, AreStrict) {
-  for (const char* name : {"graph", "cluster", "plan", "batch", "device"}) {
+  for (const char* name : {"graph", "cluster", "plan", "batch", "device", "fx"}) {
     SCOPED_TRACE(name);
     const Json root = schema(name);
     int objects = 0;

@@ -49,7 +49,7 @@ TEST(Figure, PartsOfTheTimeFillTheBar) {
     const auto seconds = [&] {
       return dice.chance(30) ? 0.0 : 1e-3 * static_cast<double>(dice.between(1, 1000));
     };
-    const model::TimeSplit split{1e-3 + seconds(), seconds(), seconds(),
+    const model::TimeSplit split{1e-3 + seconds(), seconds(), seconds(), seconds(),
                                  seconds(),        seconds(), seconds()};
     Html html;
     write_time_split(html, "split", split);

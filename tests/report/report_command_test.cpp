@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -87,7 +88,7 @@ TEST_F(ReportTest, TellsWhatThePlanIs) {
     EXPECT_TRUE(has(html, "<section id=\"" + std::string(section) + "\"")) << section;
     EXPECT_TRUE(has(html, "href=\"#" + std::string(section) + "\"")) << section;
   }
-  EXPECT_TRUE(has(html, "proven: no plan that its search was free to choose is faster"));
+  EXPECT_TRUE(has(html, "proven: among plans with pp 2, none is faster in this model"));
   EXPECT_TRUE(has(html, "nestplan report " + path("plan.json")));
   for (const char* loads : {"<script", "<link", "<img", " src=", "@import", "url(http"}) {
     EXPECT_FALSE(has(html, loads)) << loads;
@@ -115,14 +116,63 @@ TEST_F(ReportTest, SameInputSameBytes) {
 TEST_F(ReportTest, GivenPlansAreNotCalledProven) {
   plan({"--pp", "2"});
   Json file = Json::parse(read_file(path("plan.json")));
-  file.erase("search");
+  file["search"].erase("options");
   write_json("plan.json", file);
-  EXPECT_TRUE(has(page("page.html"), "the plan&#39;s file tells of no search"));
-  plan({"--pp", "2"});
-  file = Json::parse(read_file(path("plan.json")));
-  file["iteration_time_s"] = 2 * file["iteration_time_s"].get<double>();
-  write_json("plan.json", file);
-  EXPECT_TRUE(has(page("page.html"), "for other inputs"));
+  const std::string html = page("page.html");
+  EXPECT_TRUE(has(html, "not known: its file records no search"));
+  EXPECT_TRUE(has(html, "does not record the search that found it"));
+  EXPECT_FALSE(has(html, "nestplan plan"));
+  const Outcome evaluated = run(on_small({"evaluate", path("plan.json")}, {"--json"}));
+  EXPECT_FALSE(Json::parse(evaluated.out)["search"].contains("options")) << "nothing was searched";
+}
+
+TEST_F(ReportTest, TheSearchIsRepeatedAndNotTheFlagsOfThePage) {
+  plan({"--pp", "2", "--tp", "1", "--zero", "0,1,2,3", "--cut", "a|c", "--top", "2"});
+  const std::string repeats = fmt::format(
+      "nestplan plan --graph {} --cluster {} --global-batch 16 --tp 1 --pp 2 "
+      "--cut &#39;a|c&#39; --top 2 -o {}",
+      path("graph.json"), path("cluster.json"), path("plan.json"));
+  const std::string html = page("page.html", {"--schedule", "1f1b"});
+  EXPECT_TRUE(has(html, repeats)) << html;
+  EXPECT_TRUE(has(html, "among plans with tp 1, pp 2, cut a|c, none is faster"));
+  plan({});
+  EXPECT_TRUE(has(page("page.html"), "of all plans that the search&#39;s defaults allow"));
+  plan({"--overlap", "tensor=0.5"});
+  EXPECT_TRUE(has(page("page.html"), "of all plans that the search&#39;s defaults allow"))
+      << "what costs are with is no restriction";
+}
+
+TEST_F(ReportTest, WhatIsAboutOtherInputsIsLeftOut) {
+  plan({"--pp", "2", "--top", "3"});
+  const Json file = Json::parse(read_file(path("plan.json")));
+  const auto left_out = [&](const Json& document, const std::string& why) {
+    write_json("plan.json", document);
+    const std::string html = page("page.html");
+    EXPECT_TRUE(has(html, "not known: " + why)) << why;
+    EXPECT_TRUE(has(html, "Left out, since they are about another plan: " + why)) << why;
+    EXPECT_FALSE(has(html, "The best plans of different strategies")) << why;
+    EXPECT_FALSE(has(html, "proven")) << why;
+  };
+  Json other = file;
+  other["iteration_time_s"] = 2 * file["iteration_time_s"].get<double>();
+  left_out(other, "the plan&#39;s file says ");
+  other = file;
+  other["batch"]["global_batch"] = 32;
+  left_out(other, "the plan&#39;s file is for the global batch 32, this page for 16");
+  other = file;
+  other["model"] = "another";
+  left_out(other, "the plan&#39;s file is for the model another, this page for small");
+  other = file;
+  other["cluster"] = "elsewhere";
+  left_out(other, "the plan&#39;s file is for the cluster elsewhere, this page for ");
+}
+
+TEST_F(ReportTest, TellsHowManyBlocksUnevenLevelsJoin) {
+  Json cluster = small_cluster();
+  cluster["network"]["levels"][0]["fanout"] = {3, 5};
+  write_json("cluster.json", cluster);
+  plan({});
+  EXPECT_TRUE(has(page("page.html"), ">3 to 5<"));
 }
 
 TEST_F(ReportTest, AlternativesAreShownWhenTheyAreThere) {
@@ -176,6 +226,27 @@ TEST_F(ReportTest, BatchesHaveATableAndASectionForEveryJob) {
   EXPECT_TRUE(has(summary.out, "nothing.json"));
 }
 
+TEST_F(ReportTest, SummariesFindTheirPlansFromAnywhere) {
+  batch();
+  Json summary = Json::parse(read_file(path("sums.json")));
+  for (Json& job : summary["jobs"]) {
+    if (!job["plan"].is_null())
+      job["plan"] = "plans/" + job["name"].get<std::string>() + ".plan.json";
+  }
+  write_json("sums.json", summary);
+  const Outcome found = run({"report", path("sums.json")});
+  EXPECT_EQ(found.err, "");
+  EXPECT_TRUE(has(found.out, "Stages; times are of one micro-batch"));
+  std::filesystem::remove(path("plans/even.plan.json"));
+  const Outcome missed = run({"report", path("sums.json")});
+  EXPECT_EQ(missed.exit_code, 0);
+  EXPECT_TRUE(is_one_line(missed.err));
+  for (const std::string& text : {missed.err, missed.out}) {
+    EXPECT_TRUE(has(text, "plans/even.plan.json")) << text;
+    EXPECT_TRUE(has(text, "is not there")) << text;
+  }
+}
+
 TEST_F(ReportTest, WrongInputsAreRefused) {
   batch();
   const auto refused = [&](const Words& words, const std::string& says) {
@@ -184,7 +255,17 @@ TEST_F(ReportTest, WrongInputsAreRefused) {
     EXPECT_TRUE(is_one_line(outcome.err));
     EXPECT_TRUE(has(outcome.err, says)) << outcome.err;
   };
-  refused({"report", path("plans"), "--cluster", path("cluster.json")}, "--cluster");
+  refused({"report", path("plans"), "--cluster", path("cluster.json")}, "--cluster: is for a plan");
+  refused({"report", path("plans"), "--tp", "2"}, "--tp: is for a plan");
+  refused({"report", path("sums.json"), "--no-sequence-parallel"},
+          "--no-sequence-parallel: is for");
+  refused({"report", path("batch.json")}, "is the job list of a batch");
+  refused({"report", path("plans"), "-o", path("plans/even.plan.json")},
+          "is the file of the job even");
+  write_json("none.json", {{"jobs", Json::array()}});
+  refused({"report", path("none.json")}, "jobs: is empty");
+  refused(on_small({"report", path("plans/even.plan.json")}, {"-o", path("graph.json")}),
+          "is the file of --graph");
   std::filesystem::create_directory(path("empty"));
   refused({"report", path("empty")}, "holds no NAME.plan.json");
   refused({"report"}, "one plan or batch");

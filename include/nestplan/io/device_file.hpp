@@ -12,7 +12,7 @@ namespace nestplan::io {
 /// A `nestplan.device/1` file: the data sheet of an accelerator, the parameters of its cost model,
 /// and how well each of them is known. A cluster file's `device` may name one.
 struct DeviceFile {
-  model::Device device;               ///< with its `model`
+  model::Device device;  ///< without a `model` only if neither the file nor its name tells one
   model::DeviceModel relative_error;  ///< standard error of each parameter over its value
   std::map<std::string, std::string> sources{};  ///< by parameter
   std::string provenance;

@@ -59,6 +59,9 @@ struct PlanTarget {
   std::vector<Setting> settings;
 };
 
+/// Long options of `plan` and their values, as they are written; a switch has an empty one.
+using SearchOptions = std::vector<std::pair<std::string, std::string>>;
+
 /// What is said beside a plan.
 struct PlanNotes {
   /// Rows of the tables over the vocabulary, as the model has them and as they are padded: another
@@ -89,6 +92,8 @@ struct PlanNotes {
   std::optional<Placement> placement;
   std::optional<cost::Restart> restart;
   std::vector<std::string> remarks;
+  /// With the same inputs, these find the plan again. Nothing: no search found it.
+  std::optional<SearchOptions> search_options;
 };
 
 /// A plan as a `nestplan.plan/1` document, two-space indented, ending in a newline. The same plan

@@ -37,10 +37,21 @@ extern const KeySet kPlan, kThroughput, kStrategy, kOverlap, kBatch, kDevices, k
     kTop, kTimeSplit, kSearch, kPlacement, kPlacedGroups;
 }
 
+/// Objects of a `nestplan.fx/1` document.
+namespace fx_keys {
+extern const KeySet kFx, kConstant, kNode, kAttributes;
+}
+
+/// Objects of the JSON that MLCommons' feeder of Chakra traces reads, in which other keys may be.
+namespace chakra_keys {
+extern const KeySet kTrace, kNode;
+}
+
 inline constexpr const char* kGraphFormat = "nestplan.graph/1";
 inline constexpr const char* kClusterFormat = "nestplan.cluster/1";
 inline constexpr const char* kDeviceFormat = "nestplan.device/1";
 inline constexpr const char* kPlanFormat = "nestplan.plan/1";
+inline constexpr const char* kFxFormat = "nestplan.fx/1";
 inline constexpr const char* kBatchFormat = "nestplan.batch/1";
 
 /// All key sets of a format; empty for a format without a reader.

@@ -14,9 +14,9 @@ namespace nestplan::report {
 /// What the search that wrote a plan knew of it.
 struct Proof {
   model::Status status = model::Status::kOptimal;
-  double iteration_time_s = 0;
   double lower_bound_s = 0;
   double gap = 0;
+  std::string restrictions;  ///< of what it chose from: "tp 4, pp 8"; empty: the defaults
 };
 
 /// A plan that was not chosen.
@@ -49,6 +49,7 @@ struct Alternatives {
   std::vector<Margin> margins;
   std::vector<Neighbour> neighbours;
   std::vector<std::string> reasons;  ///< what decided, in sentences
+  std::string left_out;              ///< why what was found out is not here, as a clause
 
   bool empty() const {
     return rivals.empty() && margins.empty() && neighbours.empty() && reasons.empty();
@@ -62,10 +63,12 @@ struct PlanReport {
   const model::Plan& plan;
   std::string strategy;  ///< "dp 32 · pp 8 · tp 4"
   std::string precision;
-  double peak_flops = 0;              ///< of a device in the mean, in that precision; 0: not known
-  std::optional<Proof> proof;         ///< nothing: the plan was not found by a search
-  std::vector<std::string> commands;  ///< that lead to the plan and to this page
-  std::vector<std::string> remarks;   ///< what has to be known to run the plan
+  double peak_flops = 0;  ///< of a device in the mean, in that precision; 0: not known
+  std::optional<Proof> proof;
+  std::string no_proof;              ///< why there is none, as a clause
+  std::string search_command;        ///< that leads to the plan; empty: not recorded
+  std::string page_command;          ///< that leads to this page
+  std::vector<std::string> remarks;  ///< what has to be known to run the plan
   Alternatives alternatives;
 };
 

@@ -27,6 +27,10 @@ std::string range_text(const Range& range);
 /// Names with runs of trailing numbers drawn together: "embedding, layer.0–4".
 std::string names_text(const std::vector<std::string>& names);
 
+/// "1 stage", "1,024 micro-batches", "2 strategies": `noun` is in the singular; one that ends in
+/// "y" has a consonant before it.
+std::string counted(std::int64_t count, std::string_view noun);
+
 /// "12.3 %".
 std::string percent(double fraction);
 
