@@ -39,7 +39,7 @@ struct ModelArguments {
   std::vector<std::string> open;    ///< the config does not tell, so that a default holds
 };
 ModelArguments megatron_model(const Job& job, const Recipe& recipe);
-ModelArguments deepspeed_model(const Job& job);
+ModelArguments deepspeed_model(const Job& job, const Recipe& recipe);
 
 /// The lines that say what is not said; none for a model that is not known.
 std::vector<std::string> gaps_of(const ModelArguments& model);

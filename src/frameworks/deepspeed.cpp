@@ -100,7 +100,7 @@ Json fork_arguments(const Sheet& sheet, std::vector<std::string>& remarks) {
   const bool has_experts = sheet.recipe.ep > 1 || sheet.job.dimensions.experts > 0;
   std::vector<std::string> words = arguments(sheet.recipe, has_experts);
   if (sheet.job.architecture) {
-    const ModelArguments model = deepspeed_model(sheet.job);
+    const ModelArguments model = deepspeed_model(sheet.job, sheet.recipe);
     append(model.arguments, words);
     for (std::string& gap : gaps_of(model)) remarks.push_back(std::move(gap));
   } else {

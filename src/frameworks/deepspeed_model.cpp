@@ -35,12 +35,17 @@ void add_experts(const model::Architecture& a, const ModelDetails& details, Shap
                fmt::format("experts of width {} beside MLPs of {}", moe.expert_ffn, a.ffn));
   shape.untold(moe.shared_ffn > 0, "shared experts");
   shape.untold(moe.router_bias, "a bias of the router");
-  shape.untold(details.score_function == "sigmoid" || details.router_groups.value_or(1) > 1,
+  shape.untold(details.score_function == "sigmoid" || details.router_groups.value_or(1) > 1 ||
+                   details.corrected_routing,
                "the scores of the router");
+  shape.untold(details.normalised_routing == false || details.routed_scaling.value_or(1) != 1,
+               "weights of the chosen experts that do not add up to 1");
 }
 
-void add_positions(const model::Architecture& a, const ModelDetails& details, Shape& shape) {
-  if (a.max_positions > 0) shape.value("max-position-embeddings", a.max_positions);
+void add_positions(const model::Architecture& a, const ModelDetails& details, std::int64_t sequence,
+                   Shape& shape) {
+  const std::int64_t most = most_positions(a, sequence);
+  if (most > 0) shape.value("max-position-embeddings", most);
   shape.toggle("use-rotary-position-embeddings", a.rotary);
   shape.toggle("no-position-embedding", a.learned_positions == 0);
   if (!a.rotary) return;
@@ -62,10 +67,19 @@ void add_numbers(const ModelDetails& details, Shape& shape) {
   add("hidden-dropout", "--hidden-dropout", details.hidden_dropout);
 }
 
+/// SwiGLU or GELU; the fork has no argument for what else a gated MLP may have.
+void add_activation(const model::Architecture& a, const std::string& activation, Shape& shape) {
+  shape.toggle("swiglu", a.gated_mlp);
+  shape.open(activation.empty(), a.gated_mlp ? "silu of --swiglu" : "gelu");
+  const bool usual =
+      a.gated_mlp ? activation == "silu" || activation == "swish" : activation.starts_with("gelu");
+  shape.untold(!activation.empty() && !usual, fmt::format("the activation {}", activation));
+}
+
 }  // namespace
 
 /// Names of the arguments: deepspeedai/Megatron-DeepSpeed megatron/arguments.py.
-ModelArguments deepspeed_model(const Job& job) {
+ModelArguments deepspeed_model(const Job& job, const Recipe& recipe) {
   const model::Architecture& a = *job.architecture;
   Shape shape;
   shape.value("hidden-size", a.hidden);
@@ -73,9 +87,9 @@ ModelArguments deepspeed_model(const Job& job) {
   shape.value("num-attention-heads", a.heads);
   shape.value("kv-channels", a.head_dim);
   if (a.kv_heads != a.heads) shape.value("num-key-value-heads", a.kv_heads);
-  add_positions(a, job.details, shape);
+  add_positions(a, job.details, recipe.sequence, shape);
   shape.text("normalization", a.norm == model::NormKind::kRmsNorm ? "rmsnorm" : "layernorm");
-  shape.toggle("swiglu", a.gated_mlp);
+  add_activation(a, job.details.activation, shape);
   add_numbers(job.details, shape);
   const bool everywhere = a.bias.qkv && a.bias.attention_output && a.bias.mlp;
   const bool nowhere = !a.bias.qkv && !a.bias.attention_output && !a.bias.mlp;

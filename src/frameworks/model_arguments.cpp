@@ -122,9 +122,7 @@ void add_rotary_scaling(const model::Architecture& a, const ModelDetails& detail
 
 void add_positions(const model::Architecture& a, const ModelDetails& details, std::int64_t sequence,
                    Shape& shape) {
-  // no more than a bound where nothing is learned, and no less than the sequence
-  const std::int64_t most =
-      a.learned_positions > 0 ? a.max_positions : std::max(a.max_positions, sequence);
+  const std::int64_t most = most_positions(a, sequence);
   if (most > 0) shape.value("max-position-embeddings", most);
   shape.text("position-embedding-type", a.rotary                  ? "rope"
                                         : a.learned_positions > 0 ? "learned_absolute"

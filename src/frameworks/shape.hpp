@@ -2,13 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "frameworks/arguments.hpp"
+#include "nestplan/model/architecture.hpp"
 
 namespace nestplan::frameworks {
+
+/// Positions that a model is made for: learned ones are as many as there are; else they are a mere
+/// bound, which is no less than the sequence. 0: not known.
+inline std::int64_t most_positions(const model::Architecture& a, std::int64_t sequence) {
+  return a.learned_positions > 0 ? a.max_positions : std::max(a.max_positions, sequence);
+}
 
 /// Collects the arguments of a model's shape, and what has none: recipes of Megatron-Bridge know
 /// their model, so that there are flags alone.

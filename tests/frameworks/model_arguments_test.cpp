@@ -111,6 +111,24 @@ TEST(ModelArguments, OfExpertsForMegatronDeepSpeed) {
   expect_contains(other, "no argument here says: shared experts.");
 }
 
+TEST(ModelArguments, OfMegatronDeepSpeedHoldTheSequenceAndTellWhatTheyLose) {
+  Case from = decoder();
+  from.plan.tokens = from.job.sequence = 16384;
+  from.job.details = frameworks::details_of(R"({"hidden_act": "gelu_pytorch_tanh",
+      "norm_topk_prob": false, "routed_scaling_factor": 2.5})");
+  from.job.dimensions.experts = 8;
+  from.job.architecture->moe =
+      model::MixtureOfExperts{.experts = 8, .top_k = 2, .expert_ffn = 256, .dense_blocks = {}};
+  const std::string text = from.settings("deepspeed").text;
+  expect_contains(text, "\"--max-position-embeddings\",\n      \"16384\"");
+  expect_contains(text, "no argument here says: the activation gelu_pytorch_tanh.");
+  expect_contains(text, "no argument here says: weights of the chosen experts that do not add up");
+  from.job.architecture->learned_positions = 8192;
+  from.job.architecture->rotary = false;
+  expect_contains(from.settings("deepspeed").text,
+                  "\"--max-position-embeddings\",\n      \"8192\"");
+}
+
 TEST(ModelArguments, FamiliesThatFrameworksDoNotBring) {
   Case from = decoder();
   EXPECT_TRUE(from.settings("torchtitan").remarks.empty());

@@ -21,7 +21,8 @@ class ExportScript : public testing::Test {
  protected:
   void SetUp() override {
     if (!test::has_torch()) GTEST_SKIP() << test::no_torch();
-    output_ = testing::TempDir() + "export_script.json";
+    const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
+    output_ = testing::TempDir() + "export_script." + test + ".json";
     std::filesystem::remove(output_);
   }
   void TearDown() override { std::filesystem::remove(output_); }

@@ -346,13 +346,13 @@ TEST(Onnx, ValuesBesideTheModelTellMasksAndTies) {
 
 TEST(Onnx, ValuesOutsideTheFolderAreNotOpened) {
   for (const char* location : {"/etc/passwd", "../gpt.weights"}) {
-    onnx::ModelProto model = with_values_outside("gpt.weights");
+    onnx::ModelProto model = with_values_outside("stray.weights");
     for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
       tensor.mutable_external_data(0)->set_value(location);
     }
     EXPECT_TRUE(has(complaint(model), "not in the folder of the model"));
   }
-  std::filesystem::remove(testing::TempDir() + "gpt.weights");
+  std::filesystem::remove(testing::TempDir() + "stray.weights");
 }
 
 /// Scores of 4 tokens over themselves with a mask that `add_mask` calls "mask", softmax, and

@@ -47,6 +47,7 @@ model::Problem bare_problem(std::uint64_t seed, Dice& dice) {
       if (cost) cost->others.clear();
     }
   }
+  problem.graph.updates.clear();
   problem.options.stages.confined.clear();
   problem.options.stages.places.clear();
   problem.options.per_stage_strategies = dice.chance(50);
