@@ -11,6 +11,7 @@
 #include "cli/calibration_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
+#include "cli/outputs.hpp"
 #include "cli/overlap.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/text.hpp"
@@ -145,6 +146,9 @@ io::DeviceFile calibrated(io::DeviceFile file, const Flags& flags, const calibra
 
 ExitCode run_calibrate(const Flags& flags) {
   check(flags);
+  refuse_shared_outputs(
+      {{"-o", flags.output}},
+      {{"--runs", flags.runs}, {"--layers", flags.layers}, {"--cluster", flags.cluster}});
   std::optional<io::OutputFile> output;
   const bool to_stdout = is_standard_output(flags.output);
   if (!flags.output.empty() && !to_stdout) output.emplace(flags.output);

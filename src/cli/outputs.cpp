@@ -18,7 +18,7 @@ namespace {
 /// A name without links and detours, some of which may lead to nothing yet.
 std::string plain_name(const std::string& file) {
   std::error_code error;
-  std::filesystem::path path = file;
+  std::filesystem::path path = std::filesystem::absolute(file, error);
   const auto target = std::filesystem::read_symlink(path, error);
   if (!error) path = path.parent_path() / target;
   return std::filesystem::weakly_canonical(path, error).string();

@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/console.hpp"
 #include "cli/inputs.hpp"
+#include "cli/outputs.hpp"
 #include "cli/plan_output.hpp"
 #include "cli/plan_search.hpp"
 #include "cli/questions.hpp"
@@ -41,16 +40,14 @@ void check_plan_flags(const Flags& flags, const Ranks& ranks) {
   }
 }
 
-/// The plan would take the place of the checkpoint.
+/// The plan would take the place of an input, of the checkpoint or of the one before it.
 void check_output(const Flags& flags, const std::string& checkpoint) {
-  std::error_code error;
-  const auto place = [&](const std::string& path) {
-    return std::filesystem::weakly_canonical(path, error);
-  };
-  if (flags.output.empty() || is_standard_output(flags.output)) return;
-  if (place(flags.output) == place(checkpoint)) {
-    throw InvalidConfig(fmt::format("-o: {} is the checkpoint", flags.output));
+  std::vector<NamedFile> others = input_names(flags);
+  if (!checkpoint.empty()) {
+    others.push_back({"the checkpoint", checkpoint});
+    others.push_back({"the checkpoint before the last", checkpoint + ".1"});
   }
+  refuse_shared_outputs({{"-o", flags.output}, {"--csv", flags.csv}}, others);
 }
 
 ExitCode report(const Flags& flags, const model::Plan& plan, Task& task,
@@ -144,14 +141,16 @@ ExitCode run_plan(const Flags& flags, const Ranks& ranks) {
   }
   if (!flags.single_process) ranks.refuse_lonely();
   install_stop_handlers();
-  ranks.together([&] { check_plan_flags(flags, ranks); });
+  ranks.together([&] {
+    check_plan_flags(flags, ranks);
+    if (ranks.speaks()) check_output(flags, flags.checkpoint);
+  });
   if (asks_question(flags)) return answer(flags, ranks);
   Task task;
   SearchRecord record;
   const bool saves = !flags.checkpoint.empty();
   ranks.together([&] {
     if (!ranks.speaks()) return;
-    if (saves) check_output(flags, flags.checkpoint);
     const InputFiles files = read_inputs(flags);
     task.setup = load_setup(flags, files);
     if (saves) record = record_of(flags, files, task.setup.problem);

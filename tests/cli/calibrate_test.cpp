@@ -139,6 +139,14 @@ TEST_F(CalibrateTest, SaysWhatIsKnownExactly) {
   EXPECT_EQ(rows, 1U);
 }
 
+TEST_F(CalibrateTest, NeverReplacesWhatItReads) {
+  const std::string before = read_file(path("runs.csv"));
+  const Outcome outcome = calibrate({"-o", path("./runs.csv")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("is the file of --runs"), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_file(path("runs.csv")), before);
+}
+
 TEST_F(CalibrateTest, KeepsOneSentenceOfItsOwnInTheProvenance) {
   ASSERT_EQ(calibrate({"-o", path("device.json")}).exit_code, 0);
   Json device = Json::parse(read_file(path("device.json")));

@@ -224,7 +224,9 @@ TEST_F(CheckpointTest, RefusesPlacesThatCannotHoldIt) {
   expect_refusal(on_small({"plan"}, {"--checkpoint", "/proc/c.h5"}), 5, "/proc/c.h5");
   expect_refusal(on_small({"plan"}, {"--checkpoint", directory_.string()}), 5, directory_.string());
   expect_refusal(on_small({"plan"}, {"--checkpoint", path("p.json"), "-o", path("./p.json")}), 2,
-                 "is the checkpoint");
+                 "is the file of the checkpoint");
+  expect_refusal(on_small({"plan"}, {"--checkpoint", path("p.json"), "-o", path("p.json.1")}), 2,
+                 "is the file of the checkpoint before the last");
   expect_refusal(on_small({"plan"}, {"--checkpoint-every", "3"}), 2, "--checkpoint is needed");
   expect_refusal(on_small({"plan"}, {"--checkpoint", path("c"), "--checkpoint-every", "0"}), 2,
                  "--checkpoint-every");
