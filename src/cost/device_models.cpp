@@ -31,31 +31,27 @@ constexpr DeviceModel kRelativeError{.matmul_efficiency = 0.05,
                                      .tile = 0.3,
                                      .depth_ramp = 0.5};
 
+/// Those errors where less is known: of the shares of matrix products, in 16 and in 8 bits, and of
+/// the memory bandwidth. The attention of earlier kernels is assumed.
+constexpr DeviceModel wider_errors(double matmul, double narrow_matmul, double memory) {
+  DeviceModel e = kRelativeError;
+  e.matmul_efficiency = matmul;
+  e.narrow_matmul_efficiency = narrow_matmul;
+  e.ampere_attention_efficiency = 0.5;
+  e.memory_efficiency = memory;
+  return e;
+}
+
 /// Of what was fitted to one source, which nothing can be left out of: as much more as its runs
 /// scatter about their predictions (1.4826 times the median distance of the logarithms from their
 /// median is 0.17 for the 71 runs of Blackwell, 0.07 for the 194 of Hopper). The share in 16 bits
-/// is that in 8 bits times Hopper's ratio, and has the errors of all three; the attention of
-/// earlier kernels is assumed.
-constexpr DeviceModel kOneSource = [] {
-  DeviceModel e = kRelativeError;
-  e.matmul_efficiency = 0.21;
-  e.narrow_matmul_efficiency = 0.19;
-  e.ampere_attention_efficiency = 0.5;
-  e.memory_efficiency = 0.36;
-  return e;
-}();
+/// is that in 8 bits times Hopper's ratio, and has the errors of all three.
+constexpr DeviceModel kOneSource = wider_errors(0.21, 0.19, 0.36);
 
 /// Of what was never fitted: three times the distance of the fitted generations from the general
 /// formula (up to 7 %), because other makers' libraries may differ more, and the range of the
 /// fitted shares of the bandwidth.
-constexpr DeviceModel kNeverFitted = [] {
-  DeviceModel e = kRelativeError;
-  e.matmul_efficiency = 0.2;
-  e.narrow_matmul_efficiency = 0.2;
-  e.ampere_attention_efficiency = 0.5;
-  e.memory_efficiency = 0.35;
-  return e;
-}();
+constexpr DeviceModel kNeverFitted = wider_errors(0.2, 0.2, 0.35);
 
 /// The shares of matrix products and of the memory bandwidth are fitted to iterations of six
 /// sources, one generation at a time. In the median they predict these within 5 % (Hopper, Ampere)

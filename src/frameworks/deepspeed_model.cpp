@@ -57,16 +57,6 @@ void add_positions(const model::Architecture& a, const ModelDetails& details, st
   shape.untold(!details.rope_scaling.empty(), "scaling of rotary positions");
 }
 
-void add_numbers(const ModelDetails& details, Shape& shape) {
-  const auto add = [&](const char* flag, const char* dashed, const std::optional<double>& number) {
-    if (number) shape.number(flag, *number);
-    shape.open(!number, dashed);
-  };
-  add("layernorm-epsilon", "--layernorm-epsilon", details.norm_epsilon);
-  add("attention-dropout", "--attention-dropout", details.attention_dropout);
-  add("hidden-dropout", "--hidden-dropout", details.hidden_dropout);
-}
-
 /// SwiGLU or GELU; the fork has no argument for what else a gated MLP may have.
 void add_activation(const model::Architecture& a, const std::string& activation, Shape& shape) {
   shape.toggle("swiglu", a.gated_mlp);
@@ -90,7 +80,9 @@ ModelArguments deepspeed_model(const Job& job, const Recipe& recipe) {
   add_positions(a, job.details, recipe.sequence, shape);
   shape.text("normalization", a.norm == model::NormKind::kRmsNorm ? "rmsnorm" : "layernorm");
   add_activation(a, job.details.activation, shape);
-  add_numbers(job.details, shape);
+  if (job.details.norm_epsilon) shape.number("layernorm-epsilon", *job.details.norm_epsilon);
+  shape.open(!job.details.norm_epsilon, "--layernorm-epsilon");
+  add_dropout(job.details, shape);
   const bool everywhere = a.bias.qkv && a.bias.attention_output && a.bias.mlp;
   const bool nowhere = !a.bias.qkv && !a.bias.attention_output && !a.bias.mlp;
   shape.toggle("disable-bias-linear", !everywhere);
@@ -99,10 +91,7 @@ ModelArguments deepspeed_model(const Job& job, const Recipe& recipe) {
   if (a.moe) add_experts(a, job.details, shape);
   shape.untold(a.latent.has_value(), "latent attention");
   shape.untold(a.qk_norm, "norms of queries and keys");
-  shape.untold(std::any_of(a.windows.begin(), a.windows.end(), [](auto w) { return w > 0; }),
-               "windows of attention");
-  shape.untold(a.sinks, "attention sinks");
-  shape.untold(a.parallel_block, "attention and MLP side by side");
+  add_unusual_blocks(a, shape);
   shape.untold(a.output_norms > 0, "norms behind attention and MLP");
   return shape.take();
 }

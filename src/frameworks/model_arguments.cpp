@@ -152,19 +152,8 @@ void add_activation(const model::Architecture& a, const std::string& activation,
   shape.untold(!activation.empty() && !usual, fmt::format("the activation {}", activation));
 }
 
-/// Dropout is 0.1 unless told otherwise.
-void add_dropout(const ModelDetails& details, Shape& shape) {
-  if (details.attention_dropout) shape.number("attention-dropout", *details.attention_dropout);
-  if (details.hidden_dropout) shape.number("hidden-dropout", *details.hidden_dropout);
-  shape.open(!details.attention_dropout, "--attention-dropout");
-  shape.open(!details.hidden_dropout, "--hidden-dropout");
-}
-
 void add_what_is_missing(const model::Architecture& a, ModelKind kind, Shape& shape) {
-  shape.untold(std::any_of(a.windows.begin(), a.windows.end(), [](auto w) { return w > 0; }),
-               "windows of attention");
-  shape.untold(a.sinks, "attention sinks");
-  shape.untold(a.parallel_block, "attention and MLP side by side");
+  add_unusual_blocks(a, shape);
   shape.untold((a.post_norm && kind != ModelKind::kEncoder) || a.output_norms > 0,
                "norms behind attention and MLP");
   shape.untold(!a.causal && kind != ModelKind::kEncoder, "attention to later tokens");

@@ -43,4 +43,10 @@ class Shape {
   ModelArguments model_;
 };
 
+/// --attention-dropout, --hidden-dropout: 0.1 unless told otherwise.
+void add_dropout(const ModelDetails& details, Shape& shape);
+
+/// Blocks that no argument makes: windows, sinks, attention and MLP side by side.
+void add_unusual_blocks(const model::Architecture& a, Shape& shape);
+
 }  // namespace nestplan::frameworks

@@ -264,8 +264,9 @@ std::string contradiction(const model::Problem& problem, const network::Network&
   }
 
   std::vector<Demand> others, places;
-  for (const Demand& demand : demands)
+  for (const Demand& demand : demands) {
     (demand.kind == Demand::Kind::kPlace ? places : others).push_back(demand);
+  }
   conflicting = conflict({with(bare, others), network, places}, thorough);
   if (conflicting.empty()) return "";
   return fmt::format("demands: no plan that fits into memory satisfies {}; {}",

@@ -13,6 +13,10 @@
 namespace nestplan::solver {
 namespace {
 
+/// What is a number in files and messages.
+template <typename Name>
+concept StoredAsNumber = std::is_enum_v<Name> || std::is_same_v<Name, bool>;
+
 constexpr int kHalf = 64;
 
 std::int64_t high(Total total) { return static_cast<std::int64_t>(total >> kHalf); }
@@ -43,8 +47,8 @@ class Numbers {
     put(static_cast<std::int64_t>(text.size()));
     for (const char c : text) put(static_cast<std::int64_t>(c));
   }
-  template <typename Name>
-  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void put(Name name) {
+  template <StoredAsNumber Name>
+  void put(Name name) {
     put(static_cast<std::int64_t>(name));
   }
   void put(const TableLimits& limits) {
@@ -77,8 +81,8 @@ class Numbers {
   void take(std::int64_t& value) { value = number(); }
   void take(Ticks& value) { value = ticks(); }
   void take(Total& value) { value = total(); }
-  template <typename Name>
-  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void take(Name& name) {
+  template <StoredAsNumber Name>
+  void take(Name& name) {
     name = static_cast<Name>(number());
   }
   void take(TableLimits& limits) {
@@ -226,9 +230,8 @@ class FieldWriter {
   void operator()(const char* name, std::int64_t value) const {
     out_.integers(path(name), std::span(&value, 1));
   }
-  template <typename Name>
-  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void operator()(const char* name,
-                                                                               Name value) const {
+  template <StoredAsNumber Name>
+  void operator()(const char* name, Name value) const {
     (*this)(name, static_cast<std::int64_t>(value));
   }
   void operator()(const char* name, Ticks value) const {
@@ -262,9 +265,8 @@ class FieldReader {
       : in_(in), visit_(visit), one_(in, visit) {}
 
   void operator()(const char* name, std::int64_t& value) { value = one_.numbers(name).at(0); }
-  template <typename Name>
-  requires(std::is_enum_v<Name> || std::is_same_v<Name, bool>) void operator()(const char* name,
-                                                                               Name& value) {
+  template <StoredAsNumber Name>
+  void operator()(const char* name, Name& value) {
     value = static_cast<Name>(one_.numbers(name).at(0));
   }
   void operator()(const char* name, Ticks& value) { value = one_.reals(name).at(0); }

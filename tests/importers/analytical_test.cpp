@@ -32,12 +32,7 @@ class SameArchitecture : public testing::TestWithParam<Case> {
 
   /// Column of the profiled graph for column `s` of the imported one.
   std::size_t column(std::size_t s) const {
-    const auto& known = profiled_.strategies;
-    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& strategy) {
-      return strategy.id == imported_.strategies[s].id;
-    });
-    EXPECT_NE(found, known.end()) << imported_.strategies[s].id;
-    return static_cast<std::size_t>(found - known.begin());
+    return test::column_of(imported_.strategies[s].id, profiled_);
   }
 
   const model::LayerCost& cost(const model::Graph& graph, const std::string& id,

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "importers/samples.hpp"
 #include "nestplan/cost/profile.hpp"
@@ -66,6 +70,15 @@ inline model::Graph profiled(const model::Model& model, std::vector<std::int64_t
   options.sequence_parallel = false;
   options.vocabulary_multiple = 1;
   return cost::build_graph(model, device(), options);
+}
+
+/// Column of the strategy `id` in a profiled graph.
+inline std::size_t column_of(const std::string& id, const model::Graph& profiled) {
+  const auto& known = profiled.strategies;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const auto& strategy) { return strategy.id == id; });
+  EXPECT_NE(found, known.end()) << id;
+  return static_cast<std::size_t>(found - known.begin());
 }
 
 }  // namespace nestplan::importers::test
